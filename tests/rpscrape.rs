@@ -471,10 +471,63 @@ impl Totals {
             places,
             stakes,
         } = self;
+        // A horse that has won nothing has won it in no currency.
+        let currency = if *stakes > 0 { "GBP" } else { "" };
         assert_eq!(
             pick(&profile, &fields),
-            json!([starts, wins, places, stakes, "GBP", "Gelding", "An Owner"]),
+            json!([
+                starts, wins, places, stakes, currency, "Gelding", "An Owner"
+            ]),
             "{horse_no}"
         );
     }
+}
+
+/// A day's race for [`NEWEST`]: the runners in their order, with their prizes.
+fn race(region: &str, off: &str, runners: &[(&str, &str)]) -> String {
+    let course = if region == "GB" { "York" } else { "Ford" };
+    let rows = (1..).zip(runners).map(|(place, (horse, prize))| {
+        format!(
+            "2025-03-27,{region},{course},{off},The {off},Class 4,1m,Good,{place},{place},{place},{horse} (IRE),4,G,130,,2/1,,\
+            A Rider,A Trainer,{prize},An Owner,\n"
+        )
+    });
+    rows.collect()
+}
+
+/// Imports a file of races.
+async fn import_races(nats: &Nats, races: &[&String]) -> Output {
+    let folder = tempfile::tempdir().unwrap();
+    let races = races.iter().map(|race| race.as_str());
+    let file: String = [NEWEST].into_iter().chain(races).collect();
+    std::fs::write(folder.path().join("races.csv"), file).unwrap();
+    import(nats, folder.path()).await
+}
+
+#[tokio::test]
+async fn stakes_in_two_currencies_are_not_added() {
+    let nats = Nats::start();
+    let service = Railbird::start(&nats).await;
+    let irish = race("IRE", "13:45", &[("Anchor", "7080")]);
+    let british = race("GB", "14:20", &[("Anchor", "11157")]);
+    for race in [&irish, &british] {
+        let output = import_races(&nats, &[race]).await;
+        assert_eq!(output.code, 0, "{}", output.all);
+    }
+    service.until_seq(nats.last_seq().await).await;
+    let profile = get(&service, "/api/v1/horses/ANCHOR_IRE").await;
+    assert_eq!(
+        pick(
+            &profile,
+            &["total_stakes", "stakes_currency", "stakes", "wins"]
+        ),
+        json!([7080, "EUR", [
+            { "currency": "EUR", "total": 7080 },
+            { "currency": "GBP", "total": 11157 },
+        ], 2])
+    );
+    let form = get(&service, "/api/v1/horses/ANCHOR_IRE/form").await;
+    let mut stakes = rows(&form, "form", &["stakes", "stakes_currency"]);
+    stakes.as_array_mut().unwrap().sort_by_key(Value::to_string);
+    assert_eq!(stakes, json!([[11157, "GBP"], [7080, "EUR"]]));
 }

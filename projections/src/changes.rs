@@ -296,9 +296,7 @@ impl Changes {
             }
             let row = now.map(|appearance| appearance.row.clone());
             self.writes.insert(keys::form_row(horse_no, key), row);
-            let career =
-                |appearance: Option<&Appearance>| appearance.map(|a| a.career).unwrap_or_default();
-            self.horse(horse_no)?.recount(career(before), career(now));
+            self.horse(horse_no)?.recount(before, now);
             self.dirty_horses.insert(horse_no.clone());
         }
         Ok(())

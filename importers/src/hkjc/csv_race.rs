@@ -136,6 +136,7 @@ impl CsvRunner {
             finish_time: figures.finish_time,
             win_odds: figures.win_odds,
             stakes: None,
+            stakes_currency: None,
         })
     }
 }

@@ -83,6 +83,7 @@ fn runner(runner: &Fields<'_>) -> Result<ResultRunner, InputError> {
         finish_time: runner.number("finishSeconds", finish_time)?,
         win_odds: runner.number("winOdds", Odds::from_number)?,
         stakes: None,
+        stakes_currency: None,
     })
 }
 

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use events::{
-    DeclaredRunner, Event, FinishTime, HorseNo, Moment, Odds, RUNNERS_MAX, RaceKey, ResultRunner,
-    Text,
+    Currency, DeclaredRunner, Event, FinishTime, HorseNo, Moment, Odds, RUNNERS_MAX, RaceKey,
+    ResultRunner, Text,
 };
 
 use crate::input::race_heading::RaceHeading;
@@ -36,7 +36,7 @@ pub(crate) struct RunnerRow {
     pub(crate) weight: u16,
     pub(crate) finish_time: Option<FinishTime>,
     pub(crate) win_odds: Option<Odds>,
-    pub(crate) stakes: Option<u64>,
+    pub(crate) stakes: Option<(u64, Currency)>,
 }
 
 impl RaceRows {
@@ -95,6 +95,7 @@ pub(crate) fn full(key: &RaceKey) -> InputError {
 
 impl RunnerRow {
     fn result(self) -> ResultRunner {
+        let (stakes, stakes_currency) = self.stakes.unzip();
         ResultRunner {
             horse_no: self.horse_no,
             horse_name: self.horse_name,
@@ -105,7 +106,8 @@ impl RunnerRow {
             trainer: self.trainer,
             finish_time: self.finish_time,
             win_odds: self.win_odds,
-            stakes: self.stakes,
+            stakes,
+            stakes_currency,
         }
     }
 

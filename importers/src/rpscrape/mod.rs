@@ -38,7 +38,6 @@ pub fn rpscrape(paths: &[PathBuf]) -> Items {
             horses,
             open: None,
             completed: CompletedRaces::default(),
-            omitted_prizes: None,
         };
         rows::rows(paths, races)
     })
@@ -72,8 +71,6 @@ struct RpscrapeRaces {
     /// The race that is being read: its rows are contiguous.
     open: Option<(RpscrapeRace, RaceRows)>,
     completed: CompletedRaces,
-    /// The number of prizes in another currency than the stakes of their horses, and the first one.
-    omitted_prizes: Option<(u64, Location)>,
 }
 
 impl ReadRows for RpscrapeRaces {
@@ -86,7 +83,7 @@ impl ReadRows for RpscrapeRaces {
     fn row(&mut self, cells: &Cells, out: &mut LineItems) -> Result<(), InputError> {
         let race = race(cells)?;
         let heading = self.heading(cells, &race)?;
-        let runner = self.runner(cells, &out.location)?;
+        let runner = Self::runner(cells, &out.location)?;
         if self.open.as_ref().is_none_or(|(open, _)| *open != race) {
             let key = RaceKey {
                 date: race.date,
@@ -106,14 +103,7 @@ impl ReadRows for RpscrapeRaces {
     }
 
     fn finish(&mut self) -> Vec<Item> {
-        let mut items = self.horses.register();
-        if let Some((count, first)) = self.omitted_prizes.take() {
-            let why = "most prizes of their horses are in another currency";
-            items.push(first.note(format!(
-                "{count} prizes, this one first, are omitted: {why}"
-            )));
-        }
-        items
+        self.horses.register()
     }
 }
 
@@ -138,13 +128,11 @@ impl RpscrapeRaces {
         })
     }
 
-    fn runner(&mut self, cells: &Cells, location: &Location) -> Result<RunnerRow, InputError> {
+    fn runner(cells: &Cells, location: &Location) -> Result<RunnerRow, InputError> {
         let horse = RpscrapeHorse::read(cells, location)?;
-        let placing = cells.parsed("pos", placing)?;
-        let stakes_in = self.horses.currency(&horse.horse_no);
         Ok(RunnerRow {
             number: cells.optional("num", number)?.unwrap_or(0),
-            placing,
+            placing: cells.parsed("pos", placing)?,
             jockey: cells.text("jockey")?,
             trainer: horse.trainer,
             draw: cells.whole("draw")?.unwrap_or(0),
@@ -153,14 +141,7 @@ impl RpscrapeRaces {
                 .unwrap_or(0),
             finish_time: finish_time(cells)?,
             win_odds: win_odds(cells)?,
-            stakes: match horse.prize {
-                Some((_, currency)) if currency != stakes_in => {
-                    let first = || (0, location.clone());
-                    self.omitted_prizes.get_or_insert_with(first).0 += 1;
-                    None
-                }
-                prize => prize.map(|(amount, _)| amount),
-            },
+            stakes: horse.prize,
             horse_no: horse.horse_no,
             horse_name: horse.horse_name,
         })
