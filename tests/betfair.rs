@@ -172,7 +172,9 @@ fn check_final(board: &Value, expected: &Value) {
 async fn ids(log: &Log, subjects: [&str; 2]) -> Vec<Vec<uuid::Uuid>> {
     let mut ids = Vec::new();
     for subject in subjects {
-        ids.push(log.ids(RACING, subject, 1_000_000).await.unwrap());
+        let id = |id: &str, _: &[u8]| id.parse().ok();
+        let read = log.read_subject(RACING, subject, 1_000_000, id);
+        ids.push(read.await.unwrap());
     }
     ids
 }
@@ -500,7 +502,8 @@ async fn one_file_may_be_played_at_its_own_times_but_not_several() {
         "{}",
         output.all
     );
-    let odds = log.ids(RACING, "racing.odds.2026-06-14.GBRIVERS.7", 10);
+    let subject = "racing.odds.2026-06-14.GBRIVERS.7";
+    let odds = log.read_subject(RACING, subject, 10, |_, _| Some(()));
     assert_eq!(odds.await.unwrap().len(), 2);
 
     let output = import(&nats.url_of("feeder"), &[&one, &other, "--speed", "1"]).await;

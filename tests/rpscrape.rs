@@ -505,6 +505,50 @@ async fn import_races(nats: &Nats, races: &[&String]) -> Output {
 }
 
 #[tokio::test]
+async fn a_file_that_is_imported_again_after_another_one_is_in_force_again() {
+    let nats = Nats::start();
+    let service = Railbird::start(&nats).await;
+    let right = race(
+        "GB",
+        "13:45",
+        &[("Quiet River", "100"), ("Slow Tide", "50")],
+    );
+    let swapped = race(
+        "GB",
+        "13:45",
+        &[("Slow Tide", "50"), ("Quiet River", "100")],
+    );
+    let wins = async |file: &String| {
+        let output = import_races(&nats, &[file]).await;
+        assert_eq!(output.code, 0, "{}", output.all);
+        service.until_seq(nats.last_seq().await).await;
+        let mut wins = Vec::new();
+        for horse in ["QUIET-RIVER_IRE", "SLOW-TIDE_IRE"] {
+            wins.push(get(&service, &format!("/api/v1/horses/{horse}")).await["wins"].clone());
+        }
+        (wins, output)
+    };
+    assert_eq!(wins(&right).await.0, [1, 0]);
+    for _ in 0..2 {
+        assert_eq!(wins(&swapped).await.0, [0, 1]);
+        let (after, output) = wins(&right).await;
+        assert_eq!(after, [1, 0], "{}", output.all);
+        assert!(output.all.contains("stated again"), "{}", output.all);
+        let last = nats.last_seq().await;
+        let (after, output) = wins(&right).await;
+        assert_eq!(after, [1, 0]);
+        assert!(
+            output
+                .summary
+                .ends_with("nothing changed: the log had all of it"),
+            "{}",
+            output.all
+        );
+        assert_eq!(nats.last_seq().await, last);
+    }
+}
+
+#[tokio::test]
 async fn stakes_in_two_currencies_are_not_added() {
     let nats = Nats::start();
     let service = Railbird::start(&nats).await;

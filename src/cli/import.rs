@@ -1,7 +1,8 @@
 //! `railbird import`: publishes what importers make of files.
 
-mod logged_ids;
+mod logged_events;
 mod replay;
+mod statement;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -12,12 +13,12 @@ use clap::{Args, CommandFactory, Subcommand};
 use events::{Envelope, RaceNumber, RacingDate};
 use tokio::time::{Instant, sleep_until};
 
-use self::logged_ids::LoggedIds;
+use self::logged_events::{Logged, LoggedEvents};
 use self::replay::ReplayClock;
 use super::report::{Progress, Summary};
 use super::speed::Speed;
 use super::{Cli, Nats};
-use crate::log::{Appender, Log, Outgoing, RACING};
+use crate::log::{Appender, Log, LogError, Outgoing, RACING};
 use importers::{BetfairStream, Item, Items};
 
 /// Events that are looked up in the log and published together.
@@ -177,7 +178,7 @@ impl Import {
             target = Some(Target {
                 appender: log.appender(WINDOW),
                 log,
-                logged_ids: LoggedIds::default(),
+                logged_events: LoggedEvents::default(),
                 clock: ReplayClock::new(speed),
             });
         }
@@ -195,7 +196,8 @@ impl Import {
             }
             progress.set(summary.read);
         }
-        if let Some(target) = target {
+        if let Some(mut target) = target {
+            target.restate(&mut summary).await.context(STOPPED)?;
             summary.count(target.appender.finish().await.context(STOPPED)?);
             target.log.close().await;
         }
@@ -234,7 +236,7 @@ fn take_events(items: Vec<Item>, summary: &mut Summary, progress: &Progress) -> 
 struct Target {
     log: Log,
     appender: Appender,
-    logged_ids: LoggedIds,
+    logged_events: LoggedEvents,
     clock: ReplayClock,
 }
 
@@ -246,15 +248,17 @@ impl Target {
         summary: &mut Summary,
     ) -> anyhow::Result<()> {
         let outgoing: Vec<Outgoing> = events.iter().map(Outgoing::from).collect();
-        let subjects = self.logged_ids.not_loaded(&outgoing);
+        let subjects = self.logged_events.not_loaded(&outgoing);
         if !subjects.is_empty() {
             // A subject may have been evicted: its events in flight must be in the log when it is looked up again.
             self.appender.flush().await?;
-            self.logged_ids.load(&self.log, subjects).await?;
+            self.logged_events.load(&self.log, subjects).await?;
         }
         for (event, message) in events.iter().zip(outgoing) {
-            if !self.logged_ids.insert(&message) {
+            let logged = self.logged_events.insert(event, &message);
+            if logged != Logged::Missing {
                 summary.duplicates += 1;
+                summary.outdated += u64::from(logged == Logged::Outdated);
                 continue;
             }
             if let Some(due) = self.clock.due(event.time, Instant::now()) {
@@ -264,6 +268,16 @@ impl Target {
             self.appender.append(message).await?;
         }
         summary.count(self.appender.take_done());
+        Ok(())
+    }
+
+    /// Publishes the statements again that the log has and that are not in force there.
+    async fn restate(&mut self, summary: &mut Summary) -> Result<(), LogError> {
+        for event in self.logged_events.take_replaced() {
+            summary.duplicates -= 1;
+            summary.restated += 1;
+            self.appender.append(Outgoing::from(&event)).await?;
+        }
         Ok(())
     }
 }
