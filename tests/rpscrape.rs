@@ -504,6 +504,16 @@ async fn import_races(nats: &Nats, races: &[&String]) -> Output {
     import(nats, folder.path()).await
 }
 
+/// The horses of each race of the day, in the order of their numbers.
+async fn served_races(service: &Railbird, nats: &Nats) -> Value {
+    service.until_seq(nats.last_seq().await).await;
+    let day = get(service, "/api/v1/results/2025-03-27").await;
+    let races = day["races"].as_array().unwrap().iter();
+    races
+        .map(|race| rows(race, "runners", &["horse_name"]))
+        .collect()
+}
+
 #[tokio::test]
 async fn a_file_that_is_imported_again_after_another_one_is_in_force_again() {
     let nats = Nats::start();
@@ -546,6 +556,46 @@ async fn a_file_that_is_imported_again_after_another_one_is_in_force_again() {
         );
         assert_eq!(nats.last_seq().await, last);
     }
+}
+
+#[tokio::test]
+async fn a_race_is_refused_under_the_number_of_another_one() {
+    let nats = Nats::start();
+    let service = Railbird::start(&nats).await;
+    let [first, second, third] = [
+        ("13:45", "Anchor"),
+        ("14:20", "Lantern"),
+        ("15:20", "Harbour"),
+    ]
+    .map(|(off, horse)| {
+        race(
+            "IRE",
+            off,
+            &[(horse, "100"), (&format!("{horse} Too"), "50")],
+        )
+    });
+    let output = import_races(&nats, &[&first, &second]).await;
+    assert_eq!(output.code, 0, "{}", output.all);
+    let two = json!([[["Anchor"], ["Anchor Too"]], [["Lantern"], ["Lantern Too"]]]);
+    assert_eq!(served_races(&service, &nats).await, two);
+
+    let output = import_races(&nats, &[&third]).await;
+    assert_eq!(output.code, 1, "{}", output.all);
+    let reason = "race 1 of Ford on 2025-03-27 is the 13:45 (The 13:45) in the log, and the 15:20 (The 15:20) in this \
+                  import";
+    assert!(output.all.contains(reason), "{}", output.all);
+    assert_eq!(served_races(&service, &nats).await, two);
+
+    let output = import_races(&nats, &[&second, &third]).await;
+    assert_eq!(output.code, 1, "{}", output.all);
+    let reason = "the 14:20 (The 14:20) is race 2 of Ford on 2025-03-27 in the log, and race 1 in this import";
+    assert!(output.all.contains(reason), "{}", output.all);
+    assert_eq!(served_races(&service, &nats).await, two);
+
+    let output = import_races(&nats, &[&first, &second, &third]).await;
+    assert_eq!(output.code, 0, "{}", output.all);
+    let three = json!([two[0], two[1], [["Harbour"], ["Harbour Too"]]]);
+    assert_eq!(served_races(&service, &nats).await, three);
 }
 
 #[tokio::test]

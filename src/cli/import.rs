@@ -1,6 +1,7 @@
 //! `railbird import`: publishes what importers make of files.
 
 mod logged_events;
+mod logged_races;
 mod replay;
 mod statement;
 
@@ -14,6 +15,7 @@ use events::{Envelope, RaceNumber, RacingDate};
 use tokio::time::{Instant, sleep_until};
 
 use self::logged_events::{Logged, LoggedEvents};
+use self::logged_races::LoggedRaces;
 use self::replay::ReplayClock;
 use super::report::{Progress, Summary};
 use super::speed::Speed;
@@ -159,6 +161,11 @@ impl Format {
         }
     }
 
+    /// Whether the files have no race numbers, so that those of an import may be those of other races in the log.
+    fn numbers_races(&self) -> bool {
+        matches!(self, Self::Rpscrape { .. } | Self::BetfairStream { .. })
+    }
+
     fn speed(&self) -> Speed {
         match self {
             Self::BetfairStream { speed, .. } => *speed,
@@ -179,6 +186,7 @@ impl Import {
                 appender: log.appender(WINDOW),
                 log,
                 logged_events: LoggedEvents::default(),
+                logged_races: self.format.numbers_races().then(LoggedRaces::default),
                 clock: ReplayClock::new(speed),
             });
         }
@@ -237,6 +245,8 @@ struct Target {
     log: Log,
     appender: Appender,
     logged_events: LoggedEvents,
+    /// `None` if the files number their races.
+    logged_races: Option<LoggedRaces>,
     clock: ReplayClock,
 }
 
@@ -244,9 +254,15 @@ impl Target {
     /// Publishes the events that the log does not have.
     async fn publish(
         &mut self,
-        events: Vec<Envelope>,
+        mut events: Vec<Envelope>,
         summary: &mut Summary,
     ) -> anyhow::Result<()> {
+        if let Some(logged_races) = &mut self.logged_races {
+            let refused = logged_races.refuse(&self.log, &mut events).await?;
+            refused
+                .into_iter()
+                .for_each(|reason| summary.reject(reason));
+        }
         let outgoing: Vec<Outgoing> = events.iter().map(Outgoing::from).collect();
         let subjects = self.logged_events.not_loaded(&outgoing);
         if !subjects.is_empty() {

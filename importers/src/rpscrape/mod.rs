@@ -25,6 +25,7 @@ use crate::input::race_rows::{CompletedRaces, RaceRows, RunnerRow};
 use crate::input::rows::{self, ReadRows};
 use crate::item::{InputError, Item, Items, LineItems, Location};
 use crate::units;
+use crate::venue_code::venue_code;
 
 /// Reads results: a result and a card for each race, and at the end a registration for each horse.
 ///
@@ -156,7 +157,7 @@ fn race(cells: &Cells) -> Result<RpscrapeRace, InputError> {
     };
     Ok(RpscrapeRace {
         date: cells.parsed("date", date)?,
-        venue: cells.parsed("course", names::venue_code)?,
+        venue: cells.parsed("course", venue_code)?,
         slot: RaceSlot {
             off: cells.parsed(OFF, off_time)?,
             race_id,

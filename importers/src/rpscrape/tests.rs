@@ -396,7 +396,7 @@ fn an_invalid_row_is_rejected_with_its_line_and_the_others_are_imported() {
         (&[("date", "03/06/2020")], "date: a date is YYYY-MM-DD"),
         (&[("date", "2020-02-30")], "date: a date is YYYY-MM-DD"),
         (&[("date", "3 Jun 20")], "date: a date is YYYY-MM-DD"),
-        (&[("course", "")], "course: a venue code"),
+        (&[("course", "")], "course: the name of a venue"),
         (&[("off", "25:10")], "off: an off time"),
         (&[("off", "")], "off: an off time"),
         (&[("race_id", "abc")], "race_id: a whole number"),
