@@ -205,8 +205,7 @@ fn parts(
             let rider = riders
                 .get(&horse)
                 .map_or(&runner["jockey"], |(_, data)| &data["jockey"]);
-            let moved = moves.get(&horse).map(|(kind, _)| kind.as_str());
-            let scratched = moved == Some(MOVES[0]);
+            let scratched = moves.get(&horse).is_some_and(|(kind, _)| kind == MOVES[0]);
             Part {
                 name: text(&runner["horse_name"]),
                 jockey: text(rider),
@@ -235,15 +234,13 @@ fn parts(
                 card_of(&horse).map(on_card).cloned().unwrap_or_default(),
             ])
         };
+        let weight = card_of(&horse).map(|part| part.weight);
         parts.push(Part {
             name: from("horse_name", |part| &part.name),
             jockey: from("jockey", |part| &part.jockey),
             trainer: from("trainer", |part| &part.trainer),
             draw: card_of(&horse).map_or(0, |part| part.draw),
-            weight: card_of(&horse)
-                .map(|part| part.weight)
-                .or(weight_of(&horse))
-                .unwrap_or(0),
+            weight: weight.or(weight_of(&horse)).unwrap_or(0),
             position: runner["position"].as_u64(),
             outcome: runner["outcome"].as_str().map(str::to_owned),
             stakes: runner["stakes"].as_u64().unwrap_or(0),

@@ -3,7 +3,7 @@
 mod logged_events;
 mod logged_races;
 mod replay;
-mod statement;
+mod source_statement;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

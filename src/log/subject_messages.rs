@@ -21,7 +21,7 @@ const BACKOFF: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_
 const END_OF_BATCH: u16 = 204;
 
 /// What was read of one batch of messages on a subject.
-struct Page<T> {
+struct SubjectPage<T> {
     read: Vec<T>,
     /// The sequence of its last message.
     last_seq: u64,
@@ -30,8 +30,8 @@ struct Page<T> {
 }
 
 impl Log {
-    /// Reads the messages on a subject, which may have wildcards, in the log's order. `read` gets the id, empty if there
-    /// is none, and the payload, and returns what is kept.
+    /// Reads the messages on a subject, which may have wildcards, in the log's order. `read` gets the id, which may be
+    /// empty, and the payload, and returns what is kept.
     ///
     /// # Errors
     /// Returns [`LogError::TooMany`] if more than `max` are kept, [`LogError::Denied`] if this user may not read the
@@ -67,7 +67,7 @@ impl Log {
         subject: &str,
         from_seq: u64,
         read: impl Fn(&str, &[u8]) -> Option<T>,
-    ) -> Result<Page<T>, LogError> {
+    ) -> Result<SubjectPage<T>, LogError> {
         let mut attempts = Attempts::new(BACKOFF, RETRY_FOR);
         loop {
             match self.page(stream, subject, from_seq, &read).await {
@@ -85,7 +85,7 @@ impl Log {
         subject: &str,
         from_seq: u64,
         read: impl Fn(&str, &[u8]) -> Option<T>,
-    ) -> Result<Page<T>, LogError> {
+    ) -> Result<SubjectPage<T>, LogError> {
         let api = format!("$JS.API.DIRECT.GET.{}", stream.name);
         let body = json!({ "seq": from_seq, "batch": PAGE_MESSAGES, "next_by_subj": subject });
         let inbox = self.client.new_inbox();
@@ -94,7 +94,7 @@ impl Log {
         let body = body.to_string().into();
         let sent = self.client.publish_with_reply(api.clone(), inbox, body);
         sent.await.map_err(|error| self.jetstream_error(&error))?;
-        let mut page = Page {
+        let mut page = SubjectPage {
             read: Vec::new(),
             last_seq: 0,
             has_more: false,
@@ -114,7 +114,7 @@ impl Log {
     }
 }
 
-impl<T> Page<T> {
+impl<T> SubjectPage<T> {
     /// Adds a response. Returns true for the last one of the batch.
     fn add(
         &mut self,

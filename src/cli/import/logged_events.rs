@@ -6,7 +6,7 @@ use events::Envelope;
 use futures::{StreamExt, TryStreamExt, stream};
 use uuid::Uuid;
 
-use super::statement::{Standing, Statement, Statements};
+use super::source_statement::{SourceStatement, SourceStatements, Standing};
 use crate::log::{Log, LogError, Outgoing, RACING};
 
 /// Subjects that are looked up at a time.
@@ -32,7 +32,7 @@ pub(super) struct LoggedEvents {
 #[derive(Default)]
 struct LoggedSubject {
     ids: HashSet<Uuid>,
-    statements: Statements,
+    statements: SourceStatements,
     /// The last round with a message on the subject.
     round: u64,
 }
@@ -79,7 +79,9 @@ impl LoggedEvents {
                 let has_statements = !subject.starts_with("racing.odds.");
                 let read = |id: &str, payload: &[u8]| {
                     let event = has_statements.then(|| Envelope::from_json(payload).ok());
-                    let statement = event.flatten().and_then(|event| Statement::of(&event));
+                    let statement = event
+                        .flatten()
+                        .and_then(|event| SourceStatement::of(&event));
                     Some((id.parse::<Uuid>().ok(), statement))
                 };
                 let read = log.read_subject(RACING, &subject, IDS_MAX, read);
@@ -99,7 +101,7 @@ impl LoggedEvents {
 
     /// Adds an event that is about to be published, unless the log has it.
     pub(super) fn insert(&mut self, event: &Envelope, message: &Outgoing) -> Logged {
-        let statement = Statement::of(event);
+        let statement = SourceStatement::of(event);
         let topic = statement.as_ref().map(|statement| statement.topic.clone());
         let replaced = topic.map(|topic| (message.subject.clone(), topic));
         if let Some(replaced) = &replaced {
@@ -163,7 +165,7 @@ mod tests {
     use events::{Event, GoingChanged, Moment, RaceNumber, RacingDate, Text, VenueCode};
     use uuid::Uuid;
 
-    use super::super::statement::Statement;
+    use super::super::source_statement::SourceStatement;
     use super::{Envelope, IDS_MAX, Logged, LoggedEvents, LoggedSubject, SUBJECT_COST};
     use crate::log::Outgoing;
 
@@ -185,7 +187,7 @@ mod tests {
             subject.ids.insert(event.message_id());
             subject
                 .statements
-                .add(Statement::of(event).expect("a statement"));
+                .add(SourceStatement::of(event).expect("a statement"));
         }
         let mut logged = LoggedEvents::default();
         let name = events[0].event.subject().to_string();

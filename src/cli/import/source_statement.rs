@@ -1,4 +1,4 @@
-//! [`Statement`]: an event that replaces the earlier ones of its source about the same thing.
+//! [`SourceStatement`]: an event that replaces the earlier ones of its source about the same thing.
 
 use events::{Envelope, Event, HorseNo};
 use uuid::Uuid;
@@ -6,7 +6,7 @@ use uuid::Uuid;
 /// An event that replaces the earlier ones of its source about the same thing, as the folds have it: a card, a status,
 /// a result, the withdrawal of a horse. A quote is none: the log has each of them.
 #[derive(Debug, Clone)]
-pub(super) struct Statement {
+pub(super) struct SourceStatement {
     /// What it is about, within its subject.
     pub(super) topic: String,
     pub(super) source: String,
@@ -17,7 +17,7 @@ pub(super) struct Statement {
     rank: i64,
 }
 
-impl Statement {
+impl SourceStatement {
     pub(super) fn of(event: &Envelope) -> Option<Self> {
         let of_horse = |topic: &str, horse_no: &HorseNo| format!("{topic} of {horse_no}");
         let time = event.time.timestamp().as_microsecond();
@@ -48,7 +48,7 @@ impl Statement {
 
 /// The last statement of each source about each thing on a subject, in the order of the log.
 #[derive(Debug, Default)]
-pub(super) struct Statements(Vec<Statement>);
+pub(super) struct SourceStatements(Vec<SourceStatement>);
 
 /// A statement that the log has, among those after it.
 #[derive(Debug, PartialEq, Eq)]
@@ -62,13 +62,13 @@ pub(super) enum Standing {
     Outdated,
 }
 
-impl Statements {
+impl SourceStatements {
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
 
     /// Adds the next statement of the log.
-    pub(super) fn add(&mut self, statement: Statement) {
+    pub(super) fn add(&mut self, statement: SourceStatement) {
         let rival = self.0.iter().position(|s| s.is_rival(&statement));
         match rival {
             Some(rival) if self.0[rival].rank > statement.rank => return,
@@ -78,7 +78,7 @@ impl Statements {
         self.0.push(statement);
     }
 
-    pub(super) fn standing(&self, statement: &Statement) -> Standing {
+    pub(super) fn standing(&self, statement: &SourceStatement) -> Standing {
         let last = self.0.iter().rfind(|s| s.topic == statement.topic);
         let own = self.0.iter().find(|s| s.is_rival(statement));
         match own {
