@@ -14,8 +14,8 @@ use crate::support::*;
 const HAMILTON: &str = "odds_betfair/BASIC-1.132153978";
 const BOARD: &str = "/api/v1/odds/2017-06-14/1";
 const SUBJECTS: [&str; 2] = [
-    "racing.race.2017-06-14.GBHAMILT.1",
-    "racing.odds.2017-06-14.GBHAMILT.1",
+    "racing.race.2017-06-14.GBHAMM4Z.1",
+    "racing.odds.2017-06-14.GBHAMM4Z.1",
 ];
 
 async fn import(nats: &str, args: &[&str]) -> Output {
@@ -153,7 +153,7 @@ fn check_received(received: &[Value], quotes: &[&Value], expected: &Value) {
 fn check_final(board: &Value, expected: &Value) {
     let race =
         ["date", "venue", "venue_code", "status"].map(|field| board[field].as_str().unwrap());
-    assert_eq!(race, ["2017-06-14", "Hamilton", "GBHAMILT", "finished"]);
+    assert_eq!(race, ["2017-06-14", "Hamilton", "GBHAMM4Z", "finished"]);
     let mut runners = serde_json::Map::new();
     for runner in board["runners"].as_array().unwrap() {
         let mut row = json!({ "horse_name": runner["horse_name"] });
@@ -172,7 +172,9 @@ fn check_final(board: &Value, expected: &Value) {
 async fn ids(log: &Log, subjects: [&str; 2]) -> Vec<Vec<uuid::Uuid>> {
     let mut ids = Vec::new();
     for subject in subjects {
-        ids.push(log.ids(RACING, subject, 1_000_000).await.unwrap());
+        let id = |id: &str, _: &[u8]| id.parse().ok();
+        let read = log.read_subject(RACING, subject, 1_000_000, id);
+        ids.push(read.await.unwrap());
     }
     ids
 }
@@ -397,7 +399,7 @@ async fn prices(log: &Log) -> Vec<u64> {
     let mut reader = log.reader_of(
         RACING,
         position,
-        vec!["racing.odds.2026-06-14.GBRIVERS.1".to_owned()],
+        vec!["racing.odds.2026-06-14.GBRIVFPK.1".to_owned()],
     );
     let mut prices = Vec::new();
     loop {
@@ -479,6 +481,49 @@ async fn interrupted_again_and_again_an_import_puts_each_event_into_the_log_once
 }
 
 #[tokio::test]
+async fn markets_without_numbers_that_are_imported_one_by_one_do_not_become_one_race() {
+    let folder = tempfile::tempdir().unwrap();
+    let nats = Nats::start();
+    nats.log().await;
+    let write = |id: &str, time: &str, runner: u64| {
+        let mut market = definition();
+        let definition = &mut market["marketDefinition"];
+        definition["name"] = json!("1200m 3yo");
+        definition["marketTime"] = json!(format!("2026-06-14T{time}:00.000Z"));
+        definition["runners"] =
+            json!([{ "id": runner, "status": "ACTIVE", "name": "1. Paper Lantern" }]);
+        market["id"] = json!(id);
+        let ltp = json!({ "id": id, "rc": [{ "id": runner, "ltp": 3.5 }] });
+        let line = |change: Value| {
+            json!({ "op": "mcm", "pt": 1_781_456_100_000_u64, "mc": [change] }).to_string()
+        };
+        let path = folder.path().join(id);
+        std::fs::write(&path, [line(market), line(ltp)].join("\n")).unwrap();
+        path.display().to_string()
+    };
+    let [early, late] = [write("1.1", "17:55", 11), write("1.2", "18:55", 12)];
+    let url = nats.url_of("feeder");
+    assert_eq!(import(&url, &[&early]).await.code, 0);
+    let last = nats.last_seq().await;
+    let output = import(&url, &[&late]).await;
+    assert_eq!(output.code, 1, "{}", output.all);
+    let reason = "race 1 of Riverside on 2026-06-14 is the 18:55 (1200m 3yo) in the log, and the 19:55 (1200m 3yo) in \
+                  this import";
+    assert!(output.all.contains(reason), "{}", output.all);
+    assert_eq!(nats.last_seq().await, last, "nothing of it is published");
+    assert_eq!(import(&url, &[&late, "--race-number", "2"]).await.code, 0);
+    let output = import(&url, &[&early, &late]).await;
+    assert_eq!(output.code, 0, "{}", output.all);
+    assert!(
+        output
+            .summary
+            .ends_with("nothing changed: the log had all of it"),
+        "{}",
+        output.all
+    );
+}
+
+#[tokio::test]
 async fn one_file_may_be_played_at_its_own_times_but_not_several() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str| {
@@ -500,7 +545,8 @@ async fn one_file_may_be_played_at_its_own_times_but_not_several() {
         "{}",
         output.all
     );
-    let odds = log.ids(RACING, "racing.odds.2026-06-14.GBRIVERS.7", 10);
+    let subject = "racing.odds.2026-06-14.GBRIVFPK.7";
+    let odds = log.read_subject(RACING, subject, 10, |_, _| Some(()));
     assert_eq!(odds.await.unwrap().len(), 2);
 
     let output = import(&nats.url_of("feeder"), &[&one, &other, "--speed", "1"]).await;

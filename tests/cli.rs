@@ -165,6 +165,8 @@ async fn publish_checks_events_and_leaves_their_bytes_unchanged() {
         "{}",
         again.all
     );
+    let reason = "to state it again, give it a new id";
+    assert!(again.all.contains(reason), "{}", again.all);
 }
 
 #[tokio::test]

@@ -398,7 +398,7 @@ impl Race {
             json!({
                 "position": position, "horse_no": self.horse_no(n), "horse_name": self.names()[n - 1], "number": n,
                 "draw": n, "weight": 134 - n, "jockey": "A. Quill", "trainer": "T. Marlowe", "finish_time": Self::finish_time(n),
-                "win_odds": Self::win(n, 0), "stakes": Self::stakes(position),
+                "win_odds": Self::win(n, 0), "stakes": Self::stakes(position), "stakes_currency": "",
             })
         };
         let mut result = meeting();
@@ -409,7 +409,7 @@ impl Race {
             "unplaced": [{
                 "outcome": "SCR", "horse_no": self.horse_no(self.out()), "horse_name": self.names()[self.out() - 1],
                 "number": self.out(), "draw": self.out(), "weight": 134 - self.out(), "jockey": "A. Quill", "trainer": "T. Marlowe", "finish_time": "", "win_odds": 0,
-                "stakes": 0,
+                "stakes": 0, "stakes_currency": "",
             }],
         });
         result
@@ -449,7 +449,7 @@ impl Race {
             "sex": "Gelding", "trainer": "T. Marlowe", "owner": "The Example Syndicate", "stakes_currency": "",
             "total_stakes": position.map_or(0, Self::stakes), "starts": usize::from(position.is_some()),
             "wins": usize::from(position == Some(1)), "places": usize::from(matches!(position, Some(2 | 3))),
-            "registered": true,
+            "stakes": [{ "currency": "", "total": position.map_or(0, Self::stakes) }], "registered": true,
         })
     }
 
@@ -459,6 +459,7 @@ impl Race {
             "date": DAY, "venue": "Sha Tin", "venue_code": "ST", "race_number": self.0,
             "race_name": format!("HANDICAP {}", self.0), "distance": 1200, "class": "4", "going": "GOOD", "draw": n,
             "weight": 134 - n, "jockey": "A. Quill", "horse_name": self.names()[n - 1], "trainer": "T. Marlowe",
+            "stakes_currency": "",
         });
         let mut set = |fields: Value| {
             let fields = fields.as_object().unwrap().clone();

@@ -471,10 +471,157 @@ impl Totals {
             places,
             stakes,
         } = self;
+        // A horse that has won nothing has won it in no currency.
+        let currency = if *stakes > 0 { "GBP" } else { "" };
         assert_eq!(
             pick(&profile, &fields),
-            json!([starts, wins, places, stakes, "GBP", "Gelding", "An Owner"]),
+            json!([
+                starts, wins, places, stakes, currency, "Gelding", "An Owner"
+            ]),
             "{horse_no}"
         );
     }
+}
+
+/// A day's race for [`NEWEST`]: the runners in their order, with their prizes.
+fn race(region: &str, off: &str, runners: &[(&str, &str)]) -> String {
+    let course = if region == "GB" { "York" } else { "Ford" };
+    let rows = (1..).zip(runners).map(|(place, (horse, prize))| {
+        format!(
+            "2025-03-27,{region},{course},{off},The {off},Class 4,1m,Good,{place},{place},{place},{horse} (IRE),4,G,130,,2/1,,\
+            A Rider,A Trainer,{prize},An Owner,\n"
+        )
+    });
+    rows.collect()
+}
+
+/// Imports a file of races.
+async fn import_races(nats: &Nats, races: &[&String]) -> Output {
+    let folder = tempfile::tempdir().unwrap();
+    let races = races.iter().map(|race| race.as_str());
+    let file: String = [NEWEST].into_iter().chain(races).collect();
+    std::fs::write(folder.path().join("races.csv"), file).unwrap();
+    import(nats, folder.path()).await
+}
+
+/// The horses of each race of the day, in the order of their numbers.
+async fn served_races(service: &Railbird, nats: &Nats) -> Value {
+    service.until_seq(nats.last_seq().await).await;
+    let day = get(service, "/api/v1/results/2025-03-27").await;
+    let races = day["races"].as_array().unwrap().iter();
+    races
+        .map(|race| rows(race, "runners", &["horse_name"]))
+        .collect()
+}
+
+#[tokio::test]
+async fn a_file_that_is_imported_again_after_another_one_is_in_force_again() {
+    let nats = Nats::start();
+    let service = Railbird::start(&nats).await;
+    let right = race(
+        "GB",
+        "13:45",
+        &[("Quiet River", "100"), ("Slow Tide", "50")],
+    );
+    let swapped = race(
+        "GB",
+        "13:45",
+        &[("Slow Tide", "50"), ("Quiet River", "100")],
+    );
+    let wins = async |file: &String| {
+        let output = import_races(&nats, &[file]).await;
+        assert_eq!(output.code, 0, "{}", output.all);
+        service.until_seq(nats.last_seq().await).await;
+        let mut wins = Vec::new();
+        for horse in ["QUIET-RIVER_IRE", "SLOW-TIDE_IRE"] {
+            wins.push(get(&service, &format!("/api/v1/horses/{horse}")).await["wins"].clone());
+        }
+        (wins, output)
+    };
+    assert_eq!(wins(&right).await.0, [1, 0]);
+    for _ in 0..2 {
+        assert_eq!(wins(&swapped).await.0, [0, 1]);
+        let (after, output) = wins(&right).await;
+        assert_eq!(after, [1, 0], "{}", output.all);
+        assert!(output.all.contains("stated again"), "{}", output.all);
+        let last = nats.last_seq().await;
+        let (after, output) = wins(&right).await;
+        assert_eq!(after, [1, 0]);
+        assert!(
+            output
+                .summary
+                .ends_with("nothing changed: the log had all of it"),
+            "{}",
+            output.all
+        );
+        assert_eq!(nats.last_seq().await, last);
+    }
+}
+
+#[tokio::test]
+async fn a_race_is_refused_under_the_number_of_another_one() {
+    let nats = Nats::start();
+    let service = Railbird::start(&nats).await;
+    let [first, second, third] = [
+        ("13:45", "Anchor"),
+        ("14:20", "Lantern"),
+        ("15:20", "Harbour"),
+    ]
+    .map(|(off, horse)| {
+        race(
+            "IRE",
+            off,
+            &[(horse, "100"), (&format!("{horse} Too"), "50")],
+        )
+    });
+    let output = import_races(&nats, &[&first, &second]).await;
+    assert_eq!(output.code, 0, "{}", output.all);
+    let two = json!([[["Anchor"], ["Anchor Too"]], [["Lantern"], ["Lantern Too"]]]);
+    assert_eq!(served_races(&service, &nats).await, two);
+
+    let output = import_races(&nats, &[&third]).await;
+    assert_eq!(output.code, 1, "{}", output.all);
+    let reason = "race 1 of Ford on 2025-03-27 is the 13:45 (The 13:45) in the log, and the 15:20 (The 15:20) in this \
+                  import";
+    assert!(output.all.contains(reason), "{}", output.all);
+    assert_eq!(served_races(&service, &nats).await, two);
+
+    let output = import_races(&nats, &[&second, &third]).await;
+    assert_eq!(output.code, 1, "{}", output.all);
+    let reason = "the 14:20 (The 14:20) is race 2 of Ford on 2025-03-27 in the log, and race 1 in this import";
+    assert!(output.all.contains(reason), "{}", output.all);
+    assert_eq!(served_races(&service, &nats).await, two);
+
+    let output = import_races(&nats, &[&first, &second, &third]).await;
+    assert_eq!(output.code, 0, "{}", output.all);
+    let three = json!([two[0], two[1], [["Harbour"], ["Harbour Too"]]]);
+    assert_eq!(served_races(&service, &nats).await, three);
+}
+
+#[tokio::test]
+async fn stakes_in_two_currencies_are_not_added() {
+    let nats = Nats::start();
+    let service = Railbird::start(&nats).await;
+    let irish = race("IRE", "13:45", &[("Anchor", "7080")]);
+    let british = race("GB", "14:20", &[("Anchor", "11157")]);
+    for race in [&irish, &british] {
+        let output = import_races(&nats, &[race]).await;
+        assert_eq!(output.code, 0, "{}", output.all);
+    }
+    service.until_seq(nats.last_seq().await).await;
+    let profile = get(&service, "/api/v1/horses/ANCHOR_IRE").await;
+    assert_eq!(
+        pick(
+            &profile,
+            &["total_stakes", "stakes_currency", "stakes", "wins"]
+        ),
+        json!([7080, "EUR", [
+            { "currency": "EUR", "total": 7080 },
+            { "currency": "GBP", "total": 11157 },
+        ], 2])
+    );
+    let form = get(&service, "/api/v1/horses/ANCHOR_IRE/form").await;
+    let mut stakes = rows(&form, "form", &["stakes", "stakes_currency"]);
+    stakes.as_array_mut().unwrap().sort_by_key(Value::to_string);
+    assert_eq!(stakes, json!([[11157, "GBP"], [7080, "EUR"]]));
 }

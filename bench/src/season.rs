@@ -300,6 +300,7 @@ impl Race {
                     .then(|| Odds::from_thousandths(3_500 + 1_000 * index as u32).ok())
                     .flatten(),
                 stakes: (index < 5).then(|| 600_000 / (index as u64 + 1)),
+                stakes_currency: None,
             }
         };
         Event::ResultDeclared(ResultDeclared {

@@ -7,6 +7,7 @@
 //! This crate has no I/O, no async code and no clock. Time comes in with the event.
 
 mod cloud_event;
+mod currency;
 mod date;
 mod envelope;
 mod error;
@@ -25,6 +26,7 @@ mod text;
 mod time;
 
 pub use cloud_event::CloudEvent;
+pub use currency::Currency;
 pub use date::RacingDate;
 pub use envelope::{EVENT_BYTES_MAX, Envelope, Recorded};
 pub use error::{DecodeError, ParseError};

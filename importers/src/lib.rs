@@ -12,6 +12,7 @@ mod rpscrape;
 #[cfg(test)]
 mod testing;
 mod units;
+mod venue_code;
 
 pub use betfair::BetfairStream;
 pub use hkjc::cards::hkjc_cards;

@@ -157,7 +157,8 @@ impl Changes {
     fn quote_ids(&mut self, key: &RaceKey, seq: u64) -> Result<&mut HashSet<u64>, StoreError> {
         if !self.quote_ids.contains_key(key) {
             let (first, end) = (keys::ticks(key), keys::ticks(key) + "~");
-            let mut ids: HashSet<u64> = odds_board::identities(&self.race(key, seq)?.ticks).collect();
+            let mut ids: HashSet<u64> =
+                odds_board::identities(&self.race(key, seq)?.ticks).collect();
             for chunk in self.store.range(&first, &end) {
                 ids.extend(odds_board::identities(&chunk?.1));
             }
@@ -373,9 +374,7 @@ impl Changes {
             }
             let row = now.map(|appearance| appearance.row.clone());
             self.writes.insert(keys::form_row(horse_no, key), row);
-            let career =
-                |appearance: Option<&Appearance>| appearance.map(|a| a.career).unwrap_or_default();
-            self.horse(horse_no)?.recount(career(before), career(now));
+            self.horse(horse_no)?.recount(before, now);
             self.dirty_horses.insert(horse_no.clone());
         }
         Ok(())

@@ -42,6 +42,8 @@ pub(crate) struct Appearance {
     /// A [`RowKind`], then JSON.
     pub(crate) row: Vec<u8>,
     pub(crate) career: Career,
+    /// That of the stakes; empty if it is not stated.
+    pub(crate) currency: String,
 }
 
 /// A race in which the horse has an official placing.
@@ -108,6 +110,8 @@ struct FormRunner<'a> {
     trainer: &'a str,
     /// Stakes won, in whole units of the currency.
     stakes: u64,
+    /// Such as `HKD`; empty if the result does not state it.
+    stakes_currency: &'a str,
 }
 
 #[derive(Serialize)]
@@ -127,6 +131,7 @@ pub(crate) fn appearances(key: &RaceKey, race: &Race) -> BTreeMap<HorseNo, Appea
         let appearance = Appearance {
             row: tagged(RowKind::Declared, &row),
             career: Career::default(),
+            currency: String::new(),
         };
         horses.insert(runner.horse_no.clone(), appearance);
     }
@@ -139,6 +144,7 @@ pub(crate) fn appearances(key: &RaceKey, race: &Race) -> BTreeMap<HorseNo, Appea
         let appearance = Appearance {
             row: form_row(key, race, placing, fields),
             career: contribution(runner),
+            currency: race_result::currency(runner).to_owned(),
         };
         horses.insert(runner.horse_no.clone(), appearance);
     }
@@ -147,6 +153,7 @@ pub(crate) fn appearances(key: &RaceKey, race: &Race) -> BTreeMap<HorseNo, Appea
         let appearance = Appearance {
             row: form_row(key, race, RowPlacing::Outcome(Outcome::SCRATCHED), fields),
             career: Career::default(),
+            currency: String::new(),
         };
         horses.insert(runner.horse_no.clone(), appearance);
     }
@@ -184,6 +191,7 @@ fn form_row(
         horse_name: fields.horse_name,
         trainer: fields.trainer,
         stakes: fields.stakes,
+        stakes_currency: fields.stakes_currency,
     };
     match placing {
         RowPlacing::Position(position) => {

@@ -1,10 +1,12 @@
 //! A horse's profile: its identity and its career.
 
+use std::collections::BTreeMap;
+
 use events::{Career, HorseNo, HorseRegistered, RacingDate, Recorded, Text};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::horse_form::RowKind;
+use crate::horse_form::{Appearance, RowKind};
 use crate::json::{self, JsonObject};
 use crate::log_clock::LogClock;
 use crate::newest::{Newest, Order, identity};
@@ -16,8 +18,9 @@ pub(crate) struct Horse {
     /// The registration in force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) registration: Option<HorseRegistered>,
-    /// The sum over the races in this log.
-    pub(crate) career: Career,
+    /// The sum over the races in this log, by the currency of the stakes in the race; empty if that is not stated.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    careers: BTreeMap<String, Career>,
     #[serde(default, skip_serializing_if = "Newest::is_empty")]
     registrations: Newest,
     /// The name under which it is in the index of names; empty if it is not there.
@@ -57,20 +60,88 @@ impl Horse {
     }
 
     /// Replaces what a race added to the career.
-    pub(crate) fn recount(&mut self, before: Career, now: Career) {
-        let count =
-            |total: u32, before: u32, now: u32| total.saturating_sub(before).saturating_add(now);
-        self.career = Career {
-            starts: count(self.career.starts, before.starts, now.starts),
-            wins: count(self.career.wins, before.wins, now.wins),
-            places: count(self.career.places, before.places, now.places),
-            total_stakes: self
-                .career
-                .total_stakes
-                .saturating_sub(before.total_stakes)
-                .saturating_add(now.total_stakes),
+    pub(crate) fn recount(&mut self, before: Option<&Appearance>, now: Option<&Appearance>) {
+        let mut sum = |appearance: Option<&Appearance>, count: Count, stakes: Stakes| {
+            if let Some(Appearance {
+                career, currency, ..
+            }) = appearance
+            {
+                let total = self.careers.entry(currency.clone()).or_default();
+                *total = combine(*total, *career, count, stakes);
+            }
         };
+        sum(before, u32::saturating_sub, u64::saturating_sub);
+        sum(now, u32::saturating_add, u64::saturating_add);
+        self.careers
+            .retain(|_, career| *career != Career::default());
     }
+
+    /// The registered career and that in this log. The stakes are those in the first of the currencies.
+    fn career(&self, stakes: &[StakesTotal<'_>]) -> Career {
+        let registered = self.registration.as_ref().and_then(|r| r.career);
+        let (count, ignore) = (u32::saturating_add, |_, _| 0);
+        let races = self.careers.values();
+        let career = races.fold(registered.unwrap_or_default(), |sum, career| {
+            combine(sum, *career, count, ignore)
+        });
+        let total_stakes = stakes[0].total;
+        Career {
+            total_stakes,
+            ..career
+        }
+    }
+
+    /// The stakes in each currency, and first those in the currency of the profile: the registered one, else that of
+    /// the most races with stakes, of equals the first by its code. Stakes without a currency, and those of the
+    /// registered career, are in the registered one.
+    fn stakes(&self) -> Vec<StakesTotal<'_>> {
+        let registration = self.registration.as_ref();
+        let registered = registration.and_then(|r| r.stakes_currency.as_ref());
+        let registered = registered.map_or("", Text::as_str);
+        let before = registration.and_then(|r| r.career).unwrap_or_default();
+        let mut totals = BTreeMap::from([(registered, before.total_stakes)]);
+        for (stated, career) in &self.careers {
+            let currency = if stated.is_empty() {
+                registered
+            } else {
+                stated
+            };
+            let total = totals.entry(currency).or_default();
+            *total = total.saturating_add(career.total_stakes);
+        }
+        let with_stakes = self.careers.iter().filter(|(_, c)| c.total_stakes > 0);
+        let most = with_stakes.rev().max_by_key(|(_, career)| career.starts);
+        let first = match most {
+            Some((currency, _)) if registered.is_empty() => currency.as_str(),
+            _ => registered,
+        };
+        let total = totals.remove(first).unwrap_or_default();
+        let others = totals.into_iter().filter(|(_, total)| *total > 0);
+        let all = std::iter::once((first, total)).chain(others);
+        all.map(|(currency, total)| StakesTotal { currency, total })
+            .collect()
+    }
+}
+
+type Count = fn(u32, u32) -> u32;
+type Stakes = fn(u64, u64) -> u64;
+
+fn combine(a: Career, b: Career, count: Count, stakes: Stakes) -> Career {
+    Career {
+        starts: count(a.starts, b.starts),
+        wins: count(a.wins, b.wins),
+        places: count(a.places, b.places),
+        total_stakes: stakes(a.total_stakes, b.total_stakes),
+    }
+}
+
+/// What a horse has won in one currency.
+#[derive(Debug, Serialize, JsonSchema)]
+struct StakesTotal<'a> {
+    /// Such as `HKD`; empty if unknown.
+    currency: &'a str,
+    /// Whole units of it.
+    total: u64,
 }
 
 /// A horse's profile as it is stored. [`serve`] adds the age, which depends on the day of the request.
@@ -91,7 +162,7 @@ struct HorseProfile<'a> {
     trainer: &'a str,
     /// Its owner; empty if unknown.
     owner: &'a str,
-    /// Stakes won, in whole units of the currency.
+    /// Stakes won in `stakes_currency`, in whole units.
     total_stakes: u64,
     /// Races that it started in.
     starts: u32,
@@ -101,6 +172,8 @@ struct HorseProfile<'a> {
     places: u32,
     /// Such as `HKD`; empty if unknown.
     stakes_currency: &'a str,
+    /// Stakes won in each currency; first those in `stakes_currency`.
+    stakes: Vec<StakesTotal<'a>>,
     /// False if the horse is known from cards and results only.
     registered: bool,
 }
@@ -134,9 +207,14 @@ pub(crate) fn render(
         registration.map_or("", |registration| field(registration).as_str())
     };
     let in_form = |field: fn(&FormNames) -> &String| names.map_or("", |names| field(names));
-    let currency = registration.and_then(|registration| registration.stakes_currency.as_ref());
-    let earlier = registration.and_then(|registration| registration.career);
-    let (earlier, career) = (earlier.unwrap_or_default(), horse.career);
+    let stakes = horse.stakes();
+    let stakes_currency = stakes[0].currency;
+    let Career {
+        starts,
+        wins,
+        places,
+        total_stakes,
+    } = horse.career(&stakes);
     let profile = HorseProfile {
         horse_no: horse_no.as_str(),
         horse_name: either(registered(|r| &r.horse_name), in_form(|n| &n.horse_name)),
@@ -145,11 +223,12 @@ pub(crate) fn render(
         sex: registered(|r| &r.sex),
         trainer: either(registered(|r| &r.trainer), in_form(|n| &n.trainer)),
         owner: registered(|r| &r.owner),
-        total_stakes: earlier.total_stakes.saturating_add(career.total_stakes),
-        starts: earlier.starts.saturating_add(career.starts),
-        wins: earlier.wins.saturating_add(career.wins),
-        places: earlier.places.saturating_add(career.places),
-        stakes_currency: currency.map_or("", Text::as_str),
+        total_stakes,
+        starts,
+        wins,
+        places,
+        stakes_currency,
+        stakes,
         registered: registration.is_some(),
     };
     Some(with_age(registration.and_then(OfficialAge::of), &profile))

@@ -1,7 +1,7 @@
 //! The result of a race, and the revisions of it.
 
 use events::{
-    DeclaredRunner, Envelope, Event, HorseNo, Outcome, RaceKey, RaceNumber, RaceStatus,
+    Currency, DeclaredRunner, Envelope, Event, HorseNo, Outcome, RaceKey, RaceNumber, RaceStatus,
     ResultRunner, ResultStatus, Text,
 };
 use schemars::JsonSchema;
@@ -94,6 +94,8 @@ pub(crate) struct RunnerFields<'a> {
     pub(crate) win_odds: Box<RawValue>,
     /// Stakes won, in whole units of the currency.
     pub(crate) stakes: u64,
+    /// Such as `HKD`; empty if the result does not state it.
+    pub(crate) stakes_currency: &'a str,
 }
 
 /// The result of a race; `None` until one is declared or voided, or the race is abandoned.
@@ -182,6 +184,7 @@ pub(crate) fn runner_fields<'a>(race: &'a Race, runner: &'a ResultRunner) -> Run
         finish_time: json::text(runner.finish_time),
         win_odds: win_odds(runner),
         stakes: runner.stakes.unwrap_or(0),
+        stakes_currency: currency(runner),
     }
 }
 
@@ -198,7 +201,14 @@ pub(crate) fn scratched_fields<'a>(race: &'a Race, runner: &'a DeclaredRunner) -
         finish_time: String::new(),
         win_odds: number(0),
         stakes: 0,
+        stakes_currency: "",
     }
+}
+
+/// The stated currency of a runner's stakes; empty if there is none.
+pub(crate) fn currency(runner: &ResultRunner) -> &str {
+    let stated = runner.stakes_currency.as_ref();
+    stated.map_or("", Currency::as_str)
 }
 
 /// The exact price as a JSON number; 0 if there is none.

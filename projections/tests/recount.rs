@@ -76,6 +76,7 @@ struct Part {
     position: Option<u64>,
     outcome: Option<String>,
     stakes: u64,
+    currency: String,
 }
 
 fn text(value: &Value) -> String {
@@ -204,8 +205,7 @@ fn parts(
             let rider = riders
                 .get(&horse)
                 .map_or(&runner["jockey"], |(_, data)| &data["jockey"]);
-            let moved = moves.get(&horse).map(|(kind, _)| kind.as_str());
-            let scratched = moved == Some(MOVES[0]);
+            let scratched = moves.get(&horse).is_some_and(|(kind, _)| kind == MOVES[0]);
             Part {
                 name: text(&runner["horse_name"]),
                 jockey: text(rider),
@@ -215,6 +215,7 @@ fn parts(
                 position: None,
                 outcome: (scratched && declared.is_some()).then(|| "SCR".to_owned()),
                 stakes: 0,
+                currency: String::new(),
                 horse,
             }
         })
@@ -233,18 +234,17 @@ fn parts(
                 card_of(&horse).map(on_card).cloned().unwrap_or_default(),
             ])
         };
+        let weight = card_of(&horse).map(|part| part.weight);
         parts.push(Part {
             name: from("horse_name", |part| &part.name),
             jockey: from("jockey", |part| &part.jockey),
             trainer: from("trainer", |part| &part.trainer),
             draw: card_of(&horse).map_or(0, |part| part.draw),
-            weight: card_of(&horse)
-                .map(|part| part.weight)
-                .or(weight_of(&horse))
-                .unwrap_or(0),
+            weight: weight.or(weight_of(&horse)).unwrap_or(0),
             position: runner["position"].as_u64(),
             outcome: runner["outcome"].as_str().map(str::to_owned),
             stakes: runner["stakes"].as_u64().unwrap_or(0),
+            currency: text(&runner["stakes_currency"]),
             horse,
         });
     }
@@ -344,7 +344,7 @@ fn row((race, ending, part): &(Race, &Ending, &Part)) -> Option<(RowKind, Value)
         "date": race.0, "venue_code": race.1, "race_number": race.2, "venue": ending.venue, "race_name": ending.name,
         "distance": ending.distance, "class": ending.class, "going": ending.going, "draw": part.draw,
         "weight": part.weight, "jockey": part.jockey, "horse_name": part.name,
-        "trainer": part.trainer, "stakes": part.stakes, "finish_time": "", "win_odds": 0,
+        "trainer": part.trainer, "stakes": part.stakes, "stakes_currency": part.currency, "finish_time": "", "win_odds": 0,
     });
     if let Some(position) = part.position {
         row["position"] = json!(position);
@@ -369,26 +369,46 @@ fn form_is_as_counted(store: &Store, horse: &str, races: &Races<'_>) -> Result<(
     Ok(())
 }
 
-/// Starts, wins, places and stakes.
-fn career(registration: Option<&Value>, races: &Races<'_>) -> [u64; 4] {
+/// Starts, wins, places and the stakes in each currency, those of the profile first.
+fn career(registration: Option<&Value>, races: &Races<'_>) -> ([u64; 3], Value) {
     let before = registration.map_or(&Value::Null, |data| &data["career"]);
-    let mut career = ["starts", "wins", "places", "total_stakes"]
-        .map(|field| before[field].as_u64().unwrap_or(0));
-    let [starts, wins, places, stakes] = &mut career;
+    let registered = registration.map_or("", |data| data["stakes_currency"].as_str().unwrap_or(""));
+    let mut career = ["starts", "wins", "places"].map(|field| before[field].as_u64().unwrap_or(0));
+    let [starts, wins, places] = &mut career;
+    let mut totals = BTreeMap::from([(registered, before["total_stakes"].as_u64().unwrap_or(0))]);
+    // The races in each currency, and what was won in them.
+    let mut won: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     for (_, _, part) in races {
         let outcome = part.outcome.as_deref();
         if outcome == Some("VOID") {
             continue;
         }
-        *stakes += part.stakes;
         let withdrawn = ["WV", "WV-A", "WX", "WX-A", "WXNR", "SCR"];
-        *starts += u64::from(
+        let start = u64::from(
             part.position.is_some() || outcome.is_some_and(|code| !withdrawn.contains(&code)),
         );
+        *starts += start;
+        let in_currency = won.entry(&part.currency).or_default();
+        (in_currency.0, in_currency.1) = (in_currency.0 + start, in_currency.1 + part.stakes);
+        let currency = if part.currency.is_empty() {
+            registered
+        } else {
+            &part.currency
+        };
+        *totals.entry(currency).or_default() += part.stakes;
         *wins += u64::from(part.position == Some(1));
         *places += u64::from(part.position == Some(2) || part.position == Some(3));
     }
-    career
+    let most = won.iter().filter(|(_, (_, stakes))| *stakes > 0);
+    let most = most.max_by_key(|(code, (starts, _))| (*starts, std::cmp::Reverse(**code)));
+    let first = match (registered, most) {
+        ("", Some((code, _))) => *code,
+        _ => registered,
+    };
+    let mut stakes = vec![json!({ "currency": first, "total": totals.remove(first) })];
+    let others = totals.iter().filter(|(_, total)| **total > 0);
+    stakes.extend(others.map(|(currency, total)| json!({ "currency": currency, "total": total })));
+    (career, stakes.into())
 }
 
 fn profile_is_as_counted(
@@ -409,8 +429,11 @@ fn profile_is_as_counted(
     let Some(view) = view else { return Ok(()) };
     let body = horse_profile::serve(&view, common::day("2026-11-22")).expect("a profile");
     let served: Value = serde_json::from_slice(&body).expect("JSON");
-    let counted = ["starts", "wins", "places", "total_stakes"]
-        .map(|field| served[field].as_u64().expect("a count"));
+    let counted =
+        ["starts", "wins", "places"].map(|field| served[field].as_u64().expect("a count"));
+    let first = json!({ "currency": served["stakes_currency"], "total": served["total_stakes"] });
+    prop_assert_eq!(&first, &served["stakes"][0], "{}", horse);
+    let counted = (counted, served["stakes"].clone());
     prop_assert_eq!(counted, career(registration, races), "{}", horse);
     let latest = |word: fn(&Part) -> &String| {
         races

@@ -219,6 +219,7 @@ impl<'a> RaceScript<'a> {
                 position: u16::try_from(before + 1).ok(),
                 finish_time: FinishTime::from_hundredths(group.time).ok(),
                 stakes: Some(stakes),
+                stakes_currency: None,
                 ..self.result_runner(runner, pool)
             }));
         }
@@ -247,6 +248,7 @@ impl<'a> RaceScript<'a> {
             finish_time: None,
             win_odds: pool.win(runner),
             stakes: Some(0),
+            stakes_currency: None,
         }
     }
 

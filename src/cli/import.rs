@@ -1,7 +1,9 @@
 //! `railbird import`: publishes what importers make of files.
 
-mod logged_ids;
+mod logged_events;
+mod logged_races;
 mod replay;
+mod source_statement;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -12,12 +14,13 @@ use clap::{Args, CommandFactory, Subcommand};
 use events::{Envelope, RaceNumber, RacingDate};
 use tokio::time::{Instant, sleep_until};
 
-use self::logged_ids::LoggedIds;
+use self::logged_events::{Logged, LoggedEvents};
+use self::logged_races::LoggedRaces;
 use self::replay::ReplayClock;
 use super::report::{Progress, Summary};
 use super::speed::Speed;
 use super::{Cli, Nats};
-use crate::log::{Appender, Log, Outgoing, RACING};
+use crate::log::{Appender, Log, LogError, Outgoing, RACING};
 use importers::{BetfairStream, Item, Items};
 
 /// Events that are looked up in the log and published together.
@@ -158,6 +161,11 @@ impl Format {
         }
     }
 
+    /// Whether the files have no race numbers, so that those of an import may be those of other races in the log.
+    fn numbers_races(&self) -> bool {
+        matches!(self, Self::Rpscrape { .. } | Self::BetfairStream { .. })
+    }
+
     fn speed(&self) -> Speed {
         match self {
             Self::BetfairStream { speed, .. } => *speed,
@@ -177,7 +185,8 @@ impl Import {
             target = Some(Target {
                 appender: log.appender(WINDOW),
                 log,
-                logged_ids: LoggedIds::default(),
+                logged_events: LoggedEvents::default(),
+                logged_races: self.format.numbers_races().then(LoggedRaces::default),
                 clock: ReplayClock::new(speed),
             });
         }
@@ -195,7 +204,8 @@ impl Import {
             }
             progress.set(summary.read);
         }
-        if let Some(target) = target {
+        if let Some(mut target) = target {
+            target.restate(&mut summary).await.context(STOPPED)?;
             summary.count(target.appender.finish().await.context(STOPPED)?);
             target.log.close().await;
         }
@@ -234,7 +244,9 @@ fn take_events(items: Vec<Item>, summary: &mut Summary, progress: &Progress) -> 
 struct Target {
     log: Log,
     appender: Appender,
-    logged_ids: LoggedIds,
+    logged_events: LoggedEvents,
+    /// `None` if the files number their races.
+    logged_races: Option<LoggedRaces>,
     clock: ReplayClock,
 }
 
@@ -242,19 +254,27 @@ impl Target {
     /// Publishes the events that the log does not have.
     async fn publish(
         &mut self,
-        events: Vec<Envelope>,
+        mut events: Vec<Envelope>,
         summary: &mut Summary,
     ) -> anyhow::Result<()> {
+        if let Some(logged_races) = &mut self.logged_races {
+            let refused = logged_races.refuse(&self.log, &mut events).await?;
+            refused
+                .into_iter()
+                .for_each(|reason| summary.reject(reason));
+        }
         let outgoing: Vec<Outgoing> = events.iter().map(Outgoing::from).collect();
-        let subjects = self.logged_ids.not_loaded(&outgoing);
+        let subjects = self.logged_events.not_loaded(&outgoing);
         if !subjects.is_empty() {
             // A subject may have been evicted: its events in flight must be in the log when it is looked up again.
             self.appender.flush().await?;
-            self.logged_ids.load(&self.log, subjects).await?;
+            self.logged_events.load(&self.log, subjects).await?;
         }
         for (event, message) in events.iter().zip(outgoing) {
-            if !self.logged_ids.insert(&message) {
+            let logged = self.logged_events.insert(event, &message);
+            if logged != Logged::Missing {
                 summary.duplicates += 1;
+                summary.outdated += u64::from(logged == Logged::Outdated);
                 continue;
             }
             if let Some(due) = self.clock.due(event.time, Instant::now()) {
@@ -264,6 +284,16 @@ impl Target {
             self.appender.append(message).await?;
         }
         summary.count(self.appender.take_done());
+        Ok(())
+    }
+
+    /// Publishes the statements again that the log has and that are not in force there.
+    async fn restate(&mut self, summary: &mut Summary) -> Result<(), LogError> {
+        for event in self.logged_events.take_replaced() {
+            summary.duplicates -= 1;
+            summary.restated += 1;
+            self.appender.append(Outgoing::from(&event)).await?;
+        }
         Ok(())
     }
 }

@@ -105,7 +105,10 @@ impl Player {
     async fn missing(&self, mut events: Vec<Envelope>) -> Result<Vec<Envelope>, LogError> {
         let subjects: BTreeSet<String> = events.iter().map(subject).collect();
         let logged = stream::iter(subjects)
-            .map(|subject| async move { self.log.ids(RACING, &subject, IDS_MAX).await })
+            .map(|subject| async move {
+                let id = |id: &str, _: &[u8]| id.parse::<Uuid>().ok();
+                self.log.read_subject(RACING, &subject, IDS_MAX, id).await
+            })
             .buffer_unordered(LOOKUPS);
         let logged: Vec<Uuid> = logged.try_concat().await?;
         let logged = HashSet::<Uuid>::from_iter(logged);

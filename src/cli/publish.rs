@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::Nats;
-use super::report::{Progress, Summary};
+use super::report::{Progress, Summary, result};
 use crate::log::{Appender, LogError, Outgoing, RACING};
 
 /// Maximum number of unacknowledged messages.
@@ -31,6 +31,9 @@ const FLUSH_AFTER: Duration = Duration::from_millis(20);
 
 /// Events whose contents are compared with later ones under the same id: about 20 MB.
 const IDS_MAX: usize = 100_000;
+
+const KNOWN_IDS: &str = "an event whose id is in the log changes nothing, even where a later one has replaced it: to \
+                         state it again, give it a new id";
 
 /// Checked lines: a message, or the reason why the line is rejected. A read error ends the input.
 type LineBatch = anyhow::Result<Vec<Result<Outgoing, String>>>;
@@ -79,6 +82,9 @@ impl Publish {
         summary.count(appender.finish().await?);
         log.close().await;
         drop(progress);
+        if summary.duplicates > 0 {
+            result(KNOWN_IDS);
+        }
         Ok(summary.print())
     }
 }

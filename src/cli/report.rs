@@ -74,6 +74,10 @@ pub(super) struct Summary {
     pub(super) read: u64,
     pub(super) published: u64,
     pub(super) duplicates: u64,
+    /// Published ones that the log had, until others replaced them.
+    pub(super) restated: u64,
+    /// Duplicates that are not in force.
+    pub(super) outdated: u64,
     rejected: u64,
     pub(super) notes: u64,
     reasons: Vec<String>,
@@ -86,6 +90,8 @@ impl Summary {
             read: 0,
             published: 0,
             duplicates: 0,
+            restated: 0,
+            outdated: 0,
             rejected: 0,
             notes: 0,
             reasons: Vec::new(),
@@ -126,6 +132,18 @@ impl Summary {
             "{} read, {} published, {} duplicates, {} refused, {} notes, {seconds:.1} s, {rate:.0} events/s",
             self.read, self.published, self.duplicates, self.rejected, self.notes
         ));
+        if self.restated > 0 {
+            result(format_args!(
+                "{} had been replaced in the log, and are stated again",
+                self.restated
+            ));
+        }
+        if self.outdated > 0 {
+            result(format_args!(
+                "{} are in the log, but a later statement of another source is in force",
+                self.outdated
+            ));
+        }
         if self.rejected > 0 {
             return ExitCode::FAILURE;
         }

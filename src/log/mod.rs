@@ -16,7 +16,6 @@ mod error;
 mod fresh_replicas;
 mod freshness;
 mod hole;
-mod ids;
 mod lease;
 mod message;
 mod objects;
@@ -30,6 +29,7 @@ mod settings;
 mod snapshot;
 mod stored;
 mod stream;
+mod subject_messages;
 
 pub use address::NatsConfig;
 pub use append::{Appended, Appender, Outgoing};

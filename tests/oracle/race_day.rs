@@ -102,6 +102,8 @@ impl RaceDay {
         let won: u64 = rows().map(|row| row["stakes"].as_u64().unwrap()).sum();
         let before = registration["career"]["total_stakes"].as_u64().unwrap();
         profile["total_stakes"] = json!(before + won);
+        profile["stakes"] =
+            json!([{ "currency": profile["stakes_currency"], "total": profile["total_stakes"] }]);
         profile
     }
 
@@ -221,8 +223,7 @@ impl Race {
         };
         let (mut runners, mut unplaced) = (Vec::new(), Vec::new());
         for runner in result["runners"].as_array().into_iter().flatten() {
-            let mut row =
-                json!({ "finish_time": runner["finish_time"].as_str().unwrap_or_default() });
+            let mut row = json!({ "finish_time": runner["finish_time"].as_str().unwrap_or_default(), "stakes_currency": "" });
             for same in [
                 "horse_no",
                 "horse_name",

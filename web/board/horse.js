@@ -129,7 +129,8 @@ function describe({ colour, sex, age, country_of_origin, registered }) {
 }
 
 function figures(profile) {
-  const { horse_no, trainer, owner, starts, wins, places, total_stakes, stakes_currency } = profile;
+  const { horse_no, trainer, owner, starts, wins, places, stakes } = profile;
+  const won = stakes.filter(({ total }) => total > 0).map(({ currency, total }) => formats.money(total, currency));
   return [
     ["Horse number", horse_no],
     ["Trainer", trainer || "–"],
@@ -137,6 +138,6 @@ function figures(profile) {
     ["Starts", formats.whole(starts)],
     ["Wins", formats.whole(wins)],
     ["Second and third places", formats.whole(places)],
-    ["Stakes", total_stakes > 0 ? formats.money(total_stakes, stakes_currency) : "–"],
+    ["Stakes", won.join(" + ") || "–"],
   ];
 }

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{check_distance, check_runners, check_stakes, invalid};
 use crate::{
-    DecodeError, FinishTime, HorseNo, Odds, Outcome, RaceNumber, RacingDate, Text, VenueCode,
-    object,
+    Currency, DecodeError, FinishTime, HorseNo, Odds, Outcome, RaceNumber, RacingDate, Text,
+    VenueCode, object,
 };
 
 /// A full statement of a result. A statement with a higher revision replaces it. Of two with the same revision the
@@ -113,6 +113,9 @@ pub struct ResultRunner {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 1_000_000_000_000_u64))]
     pub stakes: Option<u64>,
+    /// The currency of the stakes; that of the horse's registration if it is left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stakes_currency: Option<Currency>,
 }
 
 /// A result is void: it was declared in error, or the race is void. It counts for nobody.

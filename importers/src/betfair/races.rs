@@ -7,6 +7,7 @@ use events::{Moment, ParseError, RaceKey, RaceNumber, RacingDate, Text, VenueCod
 use super::message::{DefinedMarket, MarketChange, MarketDefinition};
 use crate::item::InputError;
 use crate::units;
+use crate::venue_code::venue_code;
 
 /// The races of a country in a year.
 const MARKETS_MAX: usize = 20_000;
@@ -172,7 +173,8 @@ impl ListedMarket {
         })?;
         Ok(Self {
             date: zone.to_datetime(day.timestamp()).date().into(),
-            venue: venue_code(country, venue)?,
+            // Two countries may race at a Newcastle on one day.
+            venue: venue_code(&format!("{country}{venue}"))?,
             venue_name,
             market_time: definition.market_time,
             number: definition
@@ -205,15 +207,6 @@ impl ListedMarket {
             note,
         })
     }
-}
-
-/// The country and the first letters and digits of the name. Two countries may race at a Newcastle on one day.
-fn venue_code(country: &str, name: &str) -> Result<VenueCode, ParseError> {
-    const LENGTH: usize = 8;
-    let letters = country.chars().chain(name.chars());
-    let code = letters.filter(char::is_ascii_alphanumeric).take(LENGTH);
-    VenueCode::parse(&code.collect::<String>().to_ascii_uppercase())
-        .map_err(|_| ParseError::new("the name of a venue has a letter of A-Z or a digit", name))
 }
 
 /// Splits `R1 1200m 3yo` into the number and the rest.

@@ -1,8 +1,8 @@
 //! [`RaceRows`]: the runners of a race, and the result and the card that they make.
 
 use events::{
-    DeclaredRunner, Event, FinishTime, HorseNo, Moment, Odds, Outcome, RUNNERS_MAX, RaceDeclared,
-    RaceKey, ResultDeclared, ResultRunner, Text,
+    Currency, DeclaredRunner, Event, FinishTime, HorseNo, Moment, Odds, Outcome, RUNNERS_MAX,
+    RaceDeclared, RaceKey, ResultDeclared, ResultRunner, Text,
 };
 
 use crate::input::race_heading::RaceHeading;
@@ -33,7 +33,7 @@ pub(crate) struct RunnerRow {
     pub(crate) weight: u16,
     pub(crate) finish_time: Option<FinishTime>,
     pub(crate) win_odds: Option<Odds>,
-    pub(crate) stakes: Option<u64>,
+    pub(crate) stakes: Option<(u64, Currency)>,
 }
 
 impl RaceRows {
@@ -134,17 +134,20 @@ impl RunnerRow {
     }
 
     fn result(self) -> ResultRunner {
+        let (position, outcome) = (self.position(), self.outcome().cloned());
+        let (stakes, stakes_currency) = self.stakes.unzip();
         ResultRunner {
             number: (self.number > 0).then_some(self.number),
-            position: self.position(),
-            outcome: self.outcome().cloned(),
+            position,
+            outcome,
             horse_no: self.horse_no,
             horse_name: self.horse_name,
             jockey: self.jockey,
             trainer: self.trainer,
             finish_time: self.finish_time,
             win_odds: self.win_odds,
-            stakes: self.stakes,
+            stakes,
+            stakes_currency,
         }
     }
 

@@ -1,8 +1,8 @@
-//! [`RpscrapeHorses`]: the horses of an import by their latest rows, and the currency of their stakes.
+//! [`RpscrapeHorses`]: the horses of an import by their latest rows.
 
 use std::collections::BTreeMap;
 
-use events::{Event, HorseNo, HorseRegistered, ParseError, RacingDate, Text};
+use events::{Currency, Event, HorseNo, HorseRegistered, ParseError, RacingDate, Text};
 
 use super::names;
 use super::values::{FORMAT, HORSE, date, midnight};
@@ -28,34 +28,7 @@ pub(super) struct RpscrapeHorse {
     date: RacingDate,
     /// That of the runner.
     pub(super) prize: Option<(u64, Currency)>,
-    /// Numbers of prizes in pounds and in euros.
-    prizes: [u32; 2],
     location: Location,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Currency {
-    Pounds,
-    Euros,
-}
-
-impl Currency {
-    fn code(self) -> &'static str {
-        match self {
-            Self::Pounds => "GBP",
-            Self::Euros => "EUR",
-        }
-    }
-
-    /// The currency of the sign, else of the region: the source of the files has Irish prizes in euros, and all others
-    /// in pounds.
-    fn of(sign: Option<char>, region: &str) -> Result<Self, ParseError> {
-        match (sign, region) {
-            (Some('€'), _) | (None, "IRE") => Ok(Self::Euros),
-            (Some('£') | None, _) => Ok(Self::Pounds),
-            (Some(other), _) => Err(ParseError::new("a prize is in pounds or euros", other)),
-        }
-    }
 }
 
 impl RpscrapeHorse {
@@ -67,11 +40,6 @@ impl RpscrapeHorse {
         }
         let wrong = |error: ParseError| cells.error(HORSE, error);
         let id = cells.text("horse_id")?;
-        let prize = prize(cells)?;
-        let mut prizes = [0; 2];
-        if let Some((_, currency)) = prize {
-            prizes[currency as usize] = 1;
-        }
         Ok(Self {
             horse_no: names::horse_no(id.as_str(), name, country).map_err(wrong)?,
             horse_name: Text::parse(name).map_err(wrong)?,
@@ -81,18 +49,9 @@ impl RpscrapeHorse {
             age: cells.whole("age")?,
             owner: cells.text("owner")?,
             date: cells.parsed("date", date)?,
-            prize,
-            prizes,
+            prize: prize(cells)?,
             location: location.clone(),
         })
-    }
-
-    fn currency(&self) -> Currency {
-        let [pounds, euros] = self.prizes;
-        match euros > pounds {
-            true => Currency::Euros,
-            false => Currency::Pounds,
-        }
     }
 
     fn register(self) -> Vec<Item> {
@@ -113,7 +72,8 @@ impl RpscrapeHorse {
         };
         let sex = Text::parse(sex).expect("a word is a text");
         let horse = HorseRegistered {
-            stakes_currency: Text::parse(self.currency().code()).ok(),
+            // The results state it.
+            stakes_currency: None,
             horse_no: self.horse_no,
             horse_name: self.horse_name,
             country_of_origin: self.country,
@@ -131,33 +91,29 @@ impl RpscrapeHorse {
     }
 }
 
+/// A prize, in the currency of its sign, else of the region: the source of the files has Irish prizes in euros, and all
+/// others in pounds.
 fn prize(cells: &Cells) -> Result<Option<(u64, Currency)>, InputError> {
     let Some((amount, sign)) = cells.first(&["prize", "prize(£)"], units::money)? else {
         return Ok(None);
     };
     let region = cells.text("region")?.as_str().to_uppercase();
-    let currency = Currency::of(sign, &region).map_err(|error| format!("prize: {error}"))?;
+    let currency = match (sign, region.as_str()) {
+        (Some('€'), _) | (None, "IRE") => Currency::parse("EUR"),
+        (Some('£') | None, _) => Currency::parse("GBP"),
+        (Some(other), _) => Err(ParseError::new("a prize is in pounds or euros", other)),
+    };
+    let currency = currency.map_err(|error| format!("prize: {error}"))?;
     Ok(Some((amount, currency)))
 }
 
 impl RpscrapeHorses {
     /// Adds a row. The row of the latest day is kept; of one day the row that was read last.
-    pub(super) fn add(&mut self, mut row: RpscrapeHorse) {
-        if let Some(known) = self.by_no.get_mut(&row.horse_no) {
-            let [pounds, euros] = known.prizes;
-            row.prizes = [row.prizes[0] + pounds, row.prizes[1] + euros];
-            if row.date < known.date {
-                known.prizes = row.prizes;
-                return;
-            }
+    pub(super) fn add(&mut self, row: RpscrapeHorse) {
+        let known = self.by_no.get(&row.horse_no);
+        if known.is_none_or(|known| known.date <= row.date) {
+            self.by_no.insert(row.horse_no.clone(), row);
         }
-        self.by_no.insert(row.horse_no.clone(), row);
-    }
-
-    /// The currency of a horse's stakes: that of most of its prizes.
-    pub(super) fn currency(&self, horse_no: &HorseNo) -> Currency {
-        let known = self.by_no.get(horse_no);
-        known.map_or(Currency::Pounds, RpscrapeHorse::currency)
     }
 
     /// A registration for each horse.

@@ -29,6 +29,7 @@ use crate::input::repeats::Repeats;
 use crate::input::rows::{self, ReadRows};
 use crate::item::{InputError, Items, LineItems, Location};
 use crate::units;
+use crate::venue_code::venue_code;
 
 /// Reads results: a result and a card for each race, and at the end a registration for each horse.
 ///
@@ -43,7 +44,6 @@ pub fn rpscrape(paths: &[PathBuf]) -> Items {
             parts,
             open: None,
             repeats: Repeats::default(),
-            omitted_prizes: None,
         };
         rows::rows(paths, races)
     })
@@ -85,8 +85,6 @@ struct RpscrapeRaces {
     /// The race that is being read: its rows are contiguous.
     open: Option<(RpscrapeRace, RaceRows)>,
     repeats: Repeats,
-    /// The number of prizes in another currency than the stakes of their horses, and the first one.
-    omitted_prizes: Option<(u64, Location)>,
 }
 
 impl ReadRows for RpscrapeRaces {
@@ -102,7 +100,7 @@ impl ReadRows for RpscrapeRaces {
             return Ok(());
         }
         let heading = self.heading(cells, &race)?;
-        let runner = self.runner(cells, &out.location)?;
+        let runner = Self::runner(cells, &out.location)?;
         if self.open.as_ref().is_none_or(|(open, _)| *open != race) {
             let key = self.key(&race)?;
             self.complete_race(out);
@@ -121,14 +119,7 @@ impl ReadRows for RpscrapeRaces {
     }
 
     fn finish(&mut self) -> Items {
-        let mut items = self.horses.register();
-        if let Some((count, first)) = self.omitted_prizes.take() {
-            let why = "most prizes of their horses are in another currency";
-            items.push(first.note(format!(
-                "{count} prizes, this one first, are omitted: {why}"
-            )));
-        }
-        Box::new(items.into_iter())
+        Box::new(self.horses.register().into_iter())
     }
 }
 
@@ -171,13 +162,11 @@ impl RpscrapeRaces {
         })
     }
 
-    fn runner(&mut self, cells: &Cells, location: &Location) -> Result<RunnerRow, InputError> {
+    fn runner(cells: &Cells, location: &Location) -> Result<RunnerRow, InputError> {
         let horse = RpscrapeHorse::read(cells, location)?;
-        let placing = Some(cells.parsed("pos", placing)?);
-        let stakes_in = self.horses.currency(&horse.horse_no);
         Ok(RunnerRow {
             number: cells.optional("num", number)?.unwrap_or(0),
-            placing,
+            placing: Some(cells.parsed("pos", placing)?),
             jockey: cells.text("jockey")?,
             trainer: horse.trainer,
             draw: cells.whole("draw")?.unwrap_or(0),
@@ -186,14 +175,7 @@ impl RpscrapeRaces {
                 .unwrap_or(0),
             finish_time: finish_time(cells)?,
             win_odds: win_odds(cells)?,
-            stakes: match horse.prize {
-                Some((_, currency)) if currency != stakes_in => {
-                    let first = || (0, location.clone());
-                    self.omitted_prizes.get_or_insert_with(first).0 += 1;
-                    None
-                }
-                prize => prize.map(|(amount, _)| amount),
-            },
+            stakes: horse.prize,
             horse_no: horse.horse_no,
             horse_name: horse.horse_name,
         })
@@ -209,7 +191,7 @@ fn race(cells: &Cells) -> Result<RpscrapeRace, InputError> {
     let (off, clock) = cells.parsed(OFF, off_time)?;
     Ok(RpscrapeRace {
         date: cells.parsed("date", date)?,
-        venue: cells.parsed("course", names::venue_code)?,
+        venue: cells.parsed("course", venue_code)?,
         clock,
         slot: RaceSlot {
             off,

@@ -1,6 +1,6 @@
 //! Identifiers made of names, for files that have no others.
 
-use events::{HorseNo, ParseError, VenueCode};
+use events::{HorseNo, ParseError};
 
 /// Splits `Quiet River (IRE)` into the name and the country, empty where there is none.
 pub(super) fn split_country(text: &str) -> (&str, &str) {
@@ -45,29 +45,11 @@ pub(super) fn horse_no(horse_id: &str, name: &str, country: &str) -> Result<Hors
     HorseNo::parse(&format!("{made}{behind}"))
 }
 
-/// A racecourse's code: its letters and digits in capitals, `YORK`. Of more than eight, the first five and a checksum
-/// of all.
-pub(super) fn venue_code(course: &str) -> Result<VenueCode, ParseError> {
-    const LEN_MAX: usize = 8;
-    const LETTERS: usize = 5;
-    const DIGITS: [u8; 36] = *b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
-    let all: String = course.chars().filter(|c| c.is_alphanumeric()).collect();
-    let all = all.to_uppercase();
-    if all.is_ascii() && all.len() <= LEN_MAX {
-        return VenueCode::parse(&all);
-    }
-    let mut code: String = all.chars().filter(char::is_ascii).take(LETTERS).collect();
-    let checksum = blake3::hash(all.as_bytes());
-    let digits = checksum.as_bytes().iter().take(LEN_MAX - LETTERS);
-    code.extend(digits.map(|b| char::from(DIGITS[usize::from(*b) % DIGITS.len()])));
-    VenueCode::parse(&code)
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
-    use super::{horse_no, split_country, venue_code};
+    use super::{horse_no, split_country};
 
     #[test]
     fn the_country_behind_the_name_is_split_off() {
@@ -111,29 +93,10 @@ mod tests {
         );
     }
 
-    #[test]
-    fn different_courses_have_different_codes() {
-        let code = |course: &str| venue_code(course).expect(course).to_string();
-        assert_eq!(code("York"), "YORK");
-        assert_eq!(code("Down Royal").len(), 8);
-        assert_eq!(code("Kempton (AW)"), code("kempton-aw"));
-        for (course, other) in [
-            ("Newcastle", "Newcastle (AW)"),
-            ("Newmarket", "Newmarket (July)"),
-            ("Lingfield", "Lingfield (AW)"),
-        ] {
-            assert_ne!(code(course), code(other));
-        }
-        assert!(venue_code("").is_err() && venue_code("()").is_err());
-    }
-
     proptest! {
         #[test]
-        fn any_names_make_valid_numbers_and_codes(name in "\\PC{1,60}", country in "(|[A-Z]{2,3})") {
+        fn any_names_make_valid_numbers(name in "\\PC{1,60}", country in "(|[A-Z]{2,3})") {
             prop_assert!(horse_no("", &name, &country).is_ok());
-            if name.chars().any(char::is_alphanumeric) {
-                prop_assert!(venue_code(&name).is_ok());
-            }
         }
     }
 }

@@ -112,10 +112,6 @@ fn the_three_forms_of_a_file_give_the_same_events() {
     let horse = &expected.horses[0];
     assert_eq!((horse.sex.as_str(), horse.age), ("Gelding", Some(4)));
     assert_eq!(horse.country_of_origin.as_str(), "IRE");
-    assert_eq!(
-        horse.stakes_currency.as_ref().expect("known").as_str(),
-        "GBP"
-    );
 
     let older = read(&[("a.csv", older.to_owned())]);
     assert_eq!(older.rejected, Vec::<String>::new());
@@ -336,36 +332,28 @@ fn of_several_columns_the_most_exact_is_used() {
 }
 
 #[test]
-fn stakes_are_in_the_currency_of_most_of_a_horses_prizes() {
+fn stakes_are_in_the_currency_of_their_sign_else_of_the_region() {
     let read = one(&[
         &[("off", "1:00"), ("prize", "1000.5")],
         &[("off", "1:30"), ("prize", "€2000")],
         &[("off", "2:00"), ("region", "IRE"), ("prize", "3000")],
-        &[
-            ("off", "2:30"),
-            ("region", "FR"),
-            ("prize", "4000"),
-            ("horse", "Other (FR)"),
-        ],
+        &[("off", "2:30"), ("region", "FR"), ("prize", "4000")],
+        &[("off", "3:00")],
     ]);
-    let stakes = read
-        .results
-        .iter()
-        .flat_map(|r| r.runners.iter().map(|r| r.stakes));
+    let runners = read.results.iter().flat_map(|result| &result.runners);
+    let stakes = runners.map(|r| (r.stakes, r.stakes_currency.as_ref().map(|c| c.as_str())));
     assert_eq!(
         stakes.collect::<Vec<_>>(),
-        [None, Some(2_000), Some(3_000), Some(4_000)]
-    );
-    let currencies = read.horses.iter().map(|h| {
-        let currency = h.stakes_currency.as_ref().expect("known");
-        (h.horse_no.as_str(), currency.as_str())
-    });
-    assert_eq!(
-        currencies.collect::<Vec<_>>(),
-        [("OTHER_FR", "GBP"), ("QUIET-RIVER_IRE", "EUR")],
+        [
+            (Some(1_001), Some("GBP")),
+            (Some(2_000), Some("EUR")),
+            (Some(3_000), Some("EUR")),
+            (Some(4_000), Some("GBP")),
+            (None, None),
+        ],
         "the prizes of other countries are in pounds"
     );
-    check_starts(&read.notes, &["2: 1 prizes, this one first,"]);
+    assert_eq!(read.horses[0].stakes_currency, None);
 }
 
 #[test]
@@ -408,7 +396,7 @@ fn an_invalid_row_is_rejected_with_its_line_and_the_others_are_imported() {
         (&[("date", "03/06/2020")], "date: a date is YYYY-MM-DD"),
         (&[("date", "2020-02-30")], "date: a date is YYYY-MM-DD"),
         (&[("date", "3 Jun 20")], "date: a date is YYYY-MM-DD"),
-        (&[("course", "")], "course: a venue code"),
+        (&[("course", "")], "course: the name of a venue"),
         (&[("off", "25:10")], "off: an off time"),
         (&[("off", "")], "off: an off time"),
         (&[("race_id", "abc")], "race_id: a whole number"),

@@ -118,6 +118,7 @@ fn statement() -> impl Strategy<Value = Fact> {
                     .with("/runners/0/trainer", json!("")),
                 _ => message
                     .with("/runners/0/stakes", json!(777))
+                    .with("/runners/0/stakes_currency", json!("EUR"))
                     .with("/race_name", json!("THE CUP"))
                     .with("/distance", json!(0)),
             }

@@ -30,7 +30,7 @@ fn a_row_has_the_facts_as_of_the_race() {
                 "date": "2026-11-21", "venue": "Sha Tin", "venue_code": "ST", "race_number": 3, "race_name": "THE PLATE",
                 "distance": 1200, "class": "Class 4", "going": "SOFT", "position": 2, "finish_time": "0:56.47", "win_odds": 7.5,
                 "draw": 10, "weight": 120, "jockey": "Jockey A",
-                "horse_name": "NAME A", "trainer": "Trainer A", "stakes": 500,
+                "horse_name": "NAME A", "trainer": "Trainer A", "stakes": 500, "stakes_currency": "",
             })
         )]
     );

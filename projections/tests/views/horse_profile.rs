@@ -25,7 +25,7 @@ fn a_profile_joins_the_registration_and_the_results() {
         json!({
             "horse_no": "A", "horse_name": "REGISTERED A", "country_of_origin": "IRE", "colour": "Bay", "sex": "Gelding", "age": 6,
             "trainer": "Her trainer", "owner": "Her owner", "total_stakes": 6500, "starts": 12, "wins": 3, "places": 4,
-            "stakes_currency": "HKD", "registered": true,
+            "stakes_currency": "HKD", "stakes": [{ "currency": "HKD", "total": 6500 }], "registered": true,
         })
     );
 }
@@ -237,6 +237,42 @@ fn a_void_outcome_adds_nothing_to_the_career_not_even_stakes() {
     let paid = |outcome| result(NEW, 1, &[("A", outcome)]).with("/runners/0/stakes", json!(700));
     assert_eq!(Fixture::given([paid("VOID")]).career("A"), [0, 0, 0, 0]);
     assert_eq!(Fixture::given([paid("DISQ")]).career("A"), [1, 0, 0, 700]);
+}
+
+#[test]
+fn stakes_are_summed_by_currency_in_any_order_of_the_races() {
+    let won = |day, number, currency: &str, stakes: u64| {
+        result((day, "ST", number), 1, &[("A", "1")])
+            .with("/runners/0/stakes", json!(stakes))
+            .with("/runners/0/stakes_currency", json!(currency))
+    };
+    let races = [
+        won("2026-10-01", 1, "EUR", 700),
+        won("2026-10-02", 1, "GBP", 100),
+        won("2026-10-03", 1, "GBP", 200),
+        won("2026-10-04", 1, "AED", 900),
+    ];
+    let stakes = |fixture: &Fixture| {
+        let profile = fixture.profile("A");
+        ["stakes_currency", "total_stakes", "stakes"].map(|field| profile[field].clone())
+    };
+    let sum = |currency: &str, total: u64| json!({ "currency": currency, "total": total });
+    let expected = [
+        json!("GBP"),
+        json!(300),
+        json!([sum("GBP", 300), sum("AED", 900), sum("EUR", 700)]),
+    ];
+    assert_eq!(stakes(&Fixture::given(races.clone())), expected);
+    let mut fixture = Fixture::given(races.into_iter().rev());
+    assert_eq!(stakes(&fixture), expected);
+    fixture.when(with_career(registered("A")));
+    assert_eq!(stakes(&fixture)[..2], [json!("HKD"), json!(5000)]);
+    fixture.when(result(NEW, 1, &[("A", "1")]));
+    assert_eq!(
+        stakes(&fixture)[..2],
+        [json!("HKD"), json!(6000)],
+        "stakes without a currency are in the registered one"
+    );
 }
 
 #[test]

@@ -31,13 +31,13 @@ fn a_result_is_served_as_it_was_declared() {
             "revision": 1, "reason": "",
             "runners": [
                 { "position": 1, "horse_no": "A", "horse_name": "NAME A", "number": 9, "draw": 0, "weight": 0, "jockey": "Jockey A", "trainer": "Trainer A",
-                  "finish_time": "1:34.07", "win_odds": 4.0, "stakes": 1000 },
+                  "finish_time": "1:34.07", "win_odds": 4.0, "stakes": 1000, "stakes_currency": "" },
                 { "position": 2, "horse_no": "B", "horse_name": "NAME B", "number": 0, "draw": 0, "weight": 0, "jockey": "Jockey B", "trainer": "Trainer B",
-                  "finish_time": "", "win_odds": 0, "stakes": 500 },
+                  "finish_time": "", "win_odds": 0, "stakes": 500, "stakes_currency": "" },
             ],
             "unplaced": [
                 { "outcome": "PU", "horse_no": "C", "horse_name": "NAME C", "number": 0, "draw": 0, "weight": 0, "jockey": "Jockey C", "trainer": "Trainer C",
-                  "finish_time": "", "win_odds": 0, "stakes": 0 },
+                  "finish_time": "", "win_odds": 0, "stakes": 0, "stakes_currency": "" },
             ],
         })
     );

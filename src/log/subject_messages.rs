@@ -1,4 +1,4 @@
-//! [`Log::ids`]: the ids of all messages on a subject.
+//! [`Log::read_subject`]: all messages on a subject.
 
 use std::time::Duration;
 
@@ -6,7 +6,6 @@ use async_nats::{HeaderMap, Message, StatusCode};
 use futures::StreamExt;
 use serde_json::json;
 use tokio::time::timeout;
-use uuid::Uuid;
 
 use super::backoff::{Attempts, Backoff};
 use super::connection::{Log, REQUEST_TIMEOUT};
@@ -23,10 +22,9 @@ const BACKOFF: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_
 /// The status that ends a batch.
 const END_OF_BATCH: u16 = 204;
 
-/// The ids of one batch of messages on a subject.
-#[derive(Debug, Default)]
-struct IdPage {
-    ids: Vec<Uuid>,
+/// What was read of one batch of messages on a subject.
+struct SubjectPage<T> {
+    read: Vec<T>,
     /// The sequence of its last message.
     last_seq: u64,
     /// More messages follow.
@@ -34,59 +32,62 @@ struct IdPage {
 }
 
 impl Log {
-    /// The ids of the messages on a subject, in the log's order. Ids that are not UUIDs are left out.
-    ///
-    /// The server sends the whole messages: it has no other request that a feeder may use.
+    /// Reads the messages on a subject, which may have wildcards, in the log's order. `read` gets the id, which may be
+    /// empty, and the payload, and returns what is kept.
     ///
     /// # Errors
-    /// Returns [`LogError::TooMany`] if the subject has more than `max` ids, [`LogError::Denied`] if this user may not
-    /// read the stream, and [`LogError::Unreachable`] or [`LogError::JetStream`] if a page fails for a minute.
-    pub async fn ids(
+    /// Returns [`LogError::TooMany`] if more than `max` are kept, [`LogError::Denied`] if this user may not read the
+    /// stream, and [`LogError::Unreachable`] or [`LogError::JetStream`] if a page fails for a minute.
+    pub async fn read_subject<T>(
         &self,
         stream: StreamName,
         subject: &str,
         max: usize,
-    ) -> Result<Vec<Uuid>, LogError> {
-        let (mut ids, mut from_seq) = (Vec::new(), 1);
+        read: impl Fn(&str, &[u8]) -> Option<T>,
+    ) -> Result<Vec<T>, LogError> {
+        let (mut all, mut from_seq) = (Vec::new(), 1);
         loop {
-            let page = self.id_page_with_retries(stream, subject, from_seq).await?;
-            ids.extend(page.ids);
-            if ids.len() > max {
+            let page = self.page_with_retries(stream, subject, from_seq, &read);
+            let page = page.await?;
+            all.extend(page.read);
+            if all.len() > max {
                 return Err(LogError::TooMany {
                     subject: subject.to_owned(),
                     max,
                 });
             }
             if !page.has_more {
-                return Ok(ids);
+                return Ok(all);
             }
             from_seq = page.last_seq + 1;
         }
     }
 
-    async fn id_page_with_retries(
+    async fn page_with_retries<T>(
         &self,
         stream: StreamName,
         subject: &str,
         from_seq: u64,
-    ) -> Result<IdPage, LogError> {
+        read: impl Fn(&str, &[u8]) -> Option<T>,
+    ) -> Result<SubjectPage<T>, LogError> {
         let mut attempts = Attempts::new(BACKOFF, RETRY_FOR);
         loop {
-            match self.id_page(stream, subject, from_seq).await {
+            match self.page(stream, subject, from_seq, &read).await {
                 Err(error) if !error.is_permanent() && attempts.wait().await => {
-                    tracing::debug!(%error, subject, from_seq, "retrying a page of ids");
+                    tracing::debug!(%error, subject, from_seq, "retrying a page of messages");
                 }
                 outcome => return outcome,
             }
         }
     }
 
-    async fn id_page(
+    async fn page<T>(
         &self,
         stream: StreamName,
         subject: &str,
         from_seq: u64,
-    ) -> Result<IdPage, LogError> {
+        read: impl Fn(&str, &[u8]) -> Option<T>,
+    ) -> Result<SubjectPage<T>, LogError> {
         let api = format!("$JS.API.DIRECT.GET.{}", stream.name);
         let body = json!({
             "seq": from_seq, "batch": PAGE_MESSAGES, "max_bytes": PAGE_BYTES_MAX, "next_by_subj": subject,
@@ -97,7 +98,11 @@ impl Log {
         let body = body.to_string().into();
         let sent = self.client.publish_with_reply(api.clone(), inbox, body);
         sent.await.map_err(|error| self.jetstream_error(&error))?;
-        let mut page = IdPage::default();
+        let mut page = SubjectPage {
+            read: Vec::new(),
+            last_seq: 0,
+            has_more: false,
+        };
         loop {
             let response = tokio::select! {
                 response = timeout(REQUEST_TIMEOUT, responses.next()) => response.ok().flatten(),
@@ -106,16 +111,20 @@ impl Log {
             let response = response.ok_or_else(|| {
                 self.jetstream_error(&std::io::Error::from(std::io::ErrorKind::TimedOut))
             })?;
-            if page.add(&response)? {
+            if page.add(&response, &read)? {
                 return Ok(page);
             }
         }
     }
 }
 
-impl IdPage {
+impl<T> SubjectPage<T> {
     /// Adds a response. Returns true for the last one of the batch.
-    fn add(&mut self, response: &Message) -> Result<bool, LogError> {
+    fn add(
+        &mut self,
+        response: &Message,
+        read: impl Fn(&str, &[u8]) -> Option<T>,
+    ) -> Result<bool, LogError> {
         let no_headers = HeaderMap::new();
         let headers = response.headers.as_ref().unwrap_or(&no_headers);
         let text = |name: &str| headers.get(name).map_or("", |value| value.as_str());
@@ -130,7 +139,8 @@ impl IdPage {
                     )));
                 }
                 self.last_seq = number("Nats-Sequence");
-                self.ids.extend(text("Nats-Msg-Id").parse::<Uuid>());
+                self.read
+                    .extend(read(text("Nats-Msg-Id"), &response.payload));
                 Ok(false)
             }
             Some(StatusCode::NOT_FOUND) => Ok(true),
