@@ -86,10 +86,8 @@ async fn a_real_market_is_published_tick_by_tick_and_ends_with_the_board_of_an_o
         output.all
     );
 
-    let history = railbird
-        .get(&format!("{BOARD}/history?venue=Hamilton"))
-        .await
-        .json();
+    let get = async |path: String| railbird.get(&path).await.json();
+    let history = all_pages(get, &format!("{BOARD}/history?venue=Hamilton"), "history").await;
     let history = history["history"].as_array().unwrap();
     check_ticks(history, &expected);
     let quotes: Vec<&Value> = history.iter().map(|tick| &tick["seq"]).collect();

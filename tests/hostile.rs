@@ -225,8 +225,8 @@ async fn invalid_messages_get_an_error_and_the_connection_stays_open() {
     fixture.assert_unharmed().await;
 }
 
-/// Each flood goes on until it is cut off: what is sent at once is within the quota of a service that takes long to read
-/// it.
+/// Each flood goes on until it is cut off: what is sent at once is within the quota of a service that takes long to
+/// read it.
 #[tokio::test]
 async fn floods_are_cut_off() {
     let fixture = Fixture::start().await;

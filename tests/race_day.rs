@@ -284,7 +284,8 @@ impl Served {
             for ((_, _, number), race) in races() {
                 let of_race = format!("{DATE}/{number}");
                 let path = format!("/api/v1/odds/{of_race}/history?venue={venue}");
-                let odds = self.get_all(&path, "history").await;
+                let get = async |path: String| self.get(&path).await;
+                let odds = all_pages(get, &path, "history").await;
                 assert_eq!(odds["runners"], json!(race.board()), "{path}");
                 assert_eq!(rows(&odds["history"], tick), race.history(), "{path}");
                 if race.result().is_some() {
@@ -294,19 +295,6 @@ impl Served {
                 }
             }
         }
-    }
-
-    /// The first page, with the rows of all pages.
-    async fn get_all(&self, path: &str, list: &str) -> Value {
-        let mut first = self.get(path).await;
-        let mut next = first["next"].as_str().unwrap().to_owned();
-        while !next.is_empty() {
-            let page = self.get(&next).await;
-            let rows = page[list].as_array().unwrap().clone();
-            first[list].as_array_mut().unwrap().extend(rows);
-            next = page["next"].as_str().unwrap().to_owned();
-        }
-        first
     }
 
     async fn check_horses(&self, oracle: &Oracle) {

@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::Nats;
-use super::report::{Progress, Summary, result};
+use super::report::{Progress, Summary, line};
 use crate::log::{Appender, LogError, Outgoing, RACING};
 
 /// Maximum number of unacknowledged messages.
@@ -83,7 +83,7 @@ impl Publish {
         log.close().await;
         drop(progress);
         if summary.duplicates > 0 {
-            result(KNOWN_IDS);
+            line(KNOWN_IDS);
         }
         Ok(summary.print())
     }

@@ -49,6 +49,19 @@ pub(crate) async fn request(
     send(address, method, path, headers, String::new()).await
 }
 
+/// The first page at a path, with the rows of all pages in its list.
+pub(crate) async fn all_pages(get: impl AsyncFn(String) -> Value, path: &str, list: &str) -> Value {
+    let mut first = get(path.to_owned()).await;
+    let mut next = first["next"].as_str().unwrap().to_owned();
+    while !next.is_empty() {
+        let page = get(next).await;
+        let rows = page[list].as_array().unwrap().clone();
+        first[list].as_array_mut().unwrap().extend(rows);
+        next = page["next"].as_str().unwrap().to_owned();
+    }
+    first
+}
+
 /// Sends a form, as a program does.
 pub(crate) async fn post(address: SocketAddr, path: &str, fields: &[(&str, &str)]) -> Reply {
     post_with(address, path, &[], fields).await
