@@ -15,6 +15,9 @@ use crate::metrics;
 /// The prefix of an announcement's subject, before the subject of the rejected message.
 pub const PREFIX: &str = "rejected.";
 
+/// The characters of a rejected message's subject in that of its announcement: more than any event's has.
+const SUBJECT_CHARS_MAX: usize = 256;
+
 /// Announcements in the queue. Of a larger burst the first ones are announced.
 const QUEUE_MAX: usize = 4096;
 
@@ -149,7 +152,11 @@ fn subject(original: &str) -> String {
             '_'
         }
     };
-    let subject: String = original.chars().map(replace).collect();
+    let subject: String = original
+        .chars()
+        .take(SUBJECT_CHARS_MAX)
+        .map(replace)
+        .collect();
     format!("{PREFIX}{}", subject.trim_end_matches('.'))
 }
 
