@@ -15,13 +15,13 @@ const RESERVE: u64 = 256;
 pub(super) struct ConnectionsMax {
     configured: u32,
     /// At least one.
-    pub(super) allowed: u32,
+    allowed: u32,
     /// Open files; `None` without a limit.
     limit: Option<u64>,
 }
 
 impl ConnectionsMax {
-    /// Raises the soft limit to the hard one, and lowers the maximum to what that allows, with a warning.
+    /// Raises the soft limit to the hard one, and lowers the maximum to what that allows.
     pub(super) fn within_limit(configured: u32) -> Self {
         let limit = getrlimit(Resource::Nofile);
         let raised = Rlimit {
@@ -35,15 +35,19 @@ impl ConnectionsMax {
         let reachable = limit.map_or(u64::MAX, |limit| limit.saturating_sub(RESERVE) / 2);
         let reachable = u32::try_from(reachable.max(1)).unwrap_or(u32::MAX);
         let allowed = configured.min(reachable);
-        let max = Self {
+        Self {
             configured,
             allowed,
             limit,
-        };
-        if allowed < configured {
-            tracing::warn!("{max}");
         }
-        max
+    }
+
+    /// The maximum, with a warning if it is lowered.
+    pub(super) fn allowed(self) -> usize {
+        if self.allowed < self.configured {
+            tracing::warn!("{self}");
+        }
+        self.allowed as usize
     }
 }
 

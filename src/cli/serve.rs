@@ -206,7 +206,7 @@ impl ServiceArgs {
             keys_stale_max: self.keys_stale_max.unsigned_abs(),
             lag_max: self.lag_max.unsigned_abs(),
             write_use_every: WRITE_USE_EVERY,
-            connections_max: parts.connections.allowed as usize,
+            connections_max: parts.connections.allowed(),
             connections_per_network: self.connections_per_network as usize,
             proxies: Proxies::new(self.trusted_proxies.clone()),
             origins: Origins::new(self.origins.clone()),

@@ -1,5 +1,6 @@
 //! [`LoggedRaces`]: refuses races that the log has under another number, or whose number it has for another race.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 
@@ -54,26 +55,33 @@ impl LoggedRaces {
         log: &Log,
         key: &RaceKey,
     ) -> Result<&BTreeMap<RaceNumber, RaceIdentity>, LogError> {
-        let (date, venue) = (key.date, key.venue.clone());
         if self.meetings.len() >= MEETINGS_MAX {
             self.meetings.clear();
         }
-        if !self.meetings.contains_key(&(date, venue.clone())) {
-            let mut races: BTreeMap<RaceNumber, RaceIdentity> = BTreeMap::new();
-            for kind in ["race", "result"] {
-                let subject = format!("racing.{kind}.{date}.{venue}.*");
-                let read = |_: &str, payload: &[u8]| Envelope::from_json(payload).ok();
-                for event in log.read_subject(RACING, &subject, EVENTS_MAX, read).await? {
-                    if let Some(key) = event.event.race() {
-                        races.entry(key.race_number).or_default().add(&event.event);
-                    }
-                }
-            }
-            races.retain(|_, race| race.is_known());
-            self.meetings.insert((date, venue.clone()), races);
+        match self.meetings.entry((key.date, key.venue.clone())) {
+            Entry::Occupied(known) => Ok(known.into_mut()),
+            Entry::Vacant(unknown) => Ok(unknown.insert(read_meeting(log, key).await?)),
         }
-        Ok(&self.meetings[&(date, venue)])
     }
+}
+
+/// The races of a meeting in the log.
+async fn read_meeting(
+    log: &Log,
+    key: &RaceKey,
+) -> Result<BTreeMap<RaceNumber, RaceIdentity>, LogError> {
+    let mut races: BTreeMap<RaceNumber, RaceIdentity> = BTreeMap::new();
+    for kind in ["race", "result"] {
+        let subject = format!("racing.{kind}.{}.{}.*", key.date, key.venue);
+        let read = |_: &str, payload: &[u8]| Envelope::from_json(payload).ok();
+        for event in log.read_subject(RACING, &subject, EVENTS_MAX, read).await? {
+            if let Some(key) = event.event.race() {
+                races.entry(key.race_number).or_default().add(&event.event);
+            }
+        }
+    }
+    races.retain(|_, race| race.is_known());
+    Ok(races)
 }
 
 /// Why a race cannot have its number.
