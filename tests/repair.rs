@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::time::Duration;
 
-use tempfile::TempDir;
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::task::AbortOnDropHandle;
 
@@ -115,63 +114,35 @@ async fn damage_that_a_commit_meets_takes_no_other_view_away() {
     assert_eq!(restored["horse_name"], "ANOTHER NAME");
 }
 
-/// A service whose last commit failed halfway, and its log.
-struct Torn {
-    nats: Nats,
-    railbird: Railbird,
-    _data: TempDir,
-    /// The events that it had folded before.
-    folded: u64,
-}
-
-impl Torn {
-    /// `None` if a read failed before: sled writes in reads, too.
-    async fn start() -> Option<Self> {
-        let nats = Nats::start();
-        let quotes = (0..3_000).map(|n| odds("ST", 1, &second(n), &[2.0, 3.0]));
-        let seq = nats.publish(quotes).await;
-        let data = tempfile::tempdir().unwrap();
-        let railbird = Railbird::start_in(&nats, data.path()).await;
-        railbird.until_seq(seq).await;
-        let views = railbird.app.views.current().unwrap();
-        views.flush().unwrap();
-        let name = fs::read_to_string(data.path().join("views/CURRENT")).unwrap();
-        // Without the folder of large values, their commits fail halfway.
-        fs::remove_dir(data.path().join("views").join(name.trim()).join("blobs")).unwrap();
-        let folded = railbird.app.projector.status.borrow().tally.folded;
-        nats.publish((1..=40).map(|race| large_card("HV", race)))
-            .await;
-        let has_failed = async || views.is_torn() || views.damage().is_some();
-        eventually("the views cannot be written", has_failed).await;
-        views.is_torn().then_some(Self {
-            nats,
-            railbird,
-            _data: data,
-            folded,
-        })
-    }
-}
-
 #[tokio::test]
-async fn after_a_commit_that_failed_halfway_the_fold_continues_from_the_disk() {
-    let mut attempts = 0;
-    let torn = loop {
-        attempts += 1;
-        assert!(attempts < 20, "no commit fails halfway");
-        if let Some(torn) = Torn::start().await {
-            break torn;
-        }
-    };
-    let Torn { nats, railbird, .. } = &torn;
-    let last = nats.last_seq().await;
+async fn after_a_commit_that_failed_halfway_not_all_of_the_log_is_folded_again() {
+    let nats = Nats::start();
+    let data = tempfile::tempdir().unwrap();
+    let seq = nats
+        .publish((0..3_000).map(|n| odds("ST", 1, &second(n), &[2.0, 3.0])))
+        .await;
+    let railbird = Railbird::start_in(&nats, data.path()).await;
+    railbird.until_seq(seq).await;
+    // What a failed commit has left on disk may be no whole views.
+    railbird.app.snapshots.create().await.unwrap();
+    let views = railbird.app.views.current().unwrap();
+    views.flush().unwrap();
+    let name = fs::read_to_string(data.path().join("views/CURRENT")).unwrap();
+    // Without the folder of large values, their commits fail.
+    fs::remove_dir(data.path().join("views").join(name.trim()).join("blobs")).unwrap();
+    let folded = || railbird.app.projector.status.borrow().tally.folded;
+    let before = folded();
+    let last = nats
+        .publish((1..=40).map(|race| large_card("HV", race)))
+        .await;
+    // sled may also write, and fail, in a read.
+    let has_failed = async || views.is_torn() || views.damage().is_some();
+    eventually("the views cannot be written", has_failed).await;
+    drop(views);
     railbird.until_seq(last).await;
     railbird.until_ready().await;
-    let folded = railbird.app.projector.status.borrow().tally.folded;
-    assert!(
-        folded - torn.folded < 3_000,
-        "all of the log is folded again"
-    );
-    let fresh = Railbird::start(nats).await;
+    assert!(folded() - before < 3_000, "all of the log is folded again");
+    let fresh = Railbird::start(&nats).await;
     fresh.until_seq(last).await;
     assert_eq!(railbird.digest(), fresh.digest());
 }

@@ -283,4 +283,20 @@ mod tests {
         let reached = candidate(&views, read_ahead()).reach_exactly(4).await;
         assert_eq!(reached.map(|candidate| candidate.seq()).ok(), Some(4));
     }
+
+    #[tokio::test]
+    async fn views_that_cannot_be_written_are_continued_as_a_copy_of_what_is_on_disk() {
+        let data = tempfile::tempdir().expect("a folder");
+        let views = Views::open(data.path()).expect("a folder");
+        let log = vec![last_batch(1..=3, Uptime::now())];
+        let reached = candidate(&views, log).reach(3).await;
+        let Candidate { store, fold, .. } = reached.ok().expect("the log has it");
+        drop(fold);
+        views.promote(store, None).expect("a folder");
+        let before = views.current().expect("views");
+        views.reopen("a test".to_owned()).expect("whole views");
+        let copy = views.current().expect("views");
+        assert!(copy.accepts_writes() && !Arc::ptr_eq(&before, &copy));
+        assert_eq!(copy.checkpoint(), before.checkpoint());
+    }
 }

@@ -348,8 +348,8 @@ impl Views {
     }
 
     /// Puts a copy of the store in force in its place, after a write that failed: sled accepts no other. The copy has
-    /// what is on disk, where a commit is whole or not at all; the digest proves it. A store whose last commit failed
-    /// halfway is served no longer. This blocks.
+    /// what is on disk: whole views, unless a part of the last commit is there, which the digest shows. A store whose
+    /// last commit failed halfway is served no longer. This blocks.
     ///
     /// # Errors
     /// Returns an error if there is no copy, or it is not whole.
