@@ -289,8 +289,9 @@ mod tests {
         let data = tempfile::tempdir().expect("a folder");
         let views = Views::open(data.path()).expect("a folder");
         let log = vec![last_batch(1..=3, Uptime::now())];
-        let reached = candidate(&views, log).reach(3).await;
-        let Candidate { store, fold, .. } = reached.ok().expect("the log has it");
+        let Ok(Candidate { store, fold, .. }) = candidate(&views, log).reach(3).await else {
+            panic!("the log has it");
+        };
         drop(fold);
         views.promote(store, None).expect("a folder");
         let before = views.current().expect("views");
