@@ -337,7 +337,9 @@ pub(crate) async fn until_valid(http: SocketAddr, key: &str) {
 /// A new key on a plan.
 pub(crate) async fn issue_key_on(nats: &Nats, plan: &str) -> String {
     let log = nats.log().await;
-    log.ensure(ACCOUNTS).await.unwrap();
+    // The servers of a cluster may not have agreed on a leader yet.
+    let is_there = async || log.ensure(ACCOUNTS).await.is_ok();
+    eventually("the stream of accounts is there", is_there).await;
     let key = ApiKey::generate("test").unwrap();
     log.append(issued_on(&key, plan)).await.unwrap();
     key.reveal().to_owned()
