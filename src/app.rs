@@ -25,7 +25,8 @@ use crate::http::state::{App, DevKey, Pages};
 use crate::http::{self, AccessLog, AdminAccess, HttpServer, Origins, SignUpOutcome, StatusBoard};
 use crate::limits::plans::Plans;
 use crate::limits::{HashedLimiter, NetworkConnections, Proxies};
-use crate::live::feed::Feed;
+use crate::feed::Feed;
+use crate::health::{FeedMonitor, Health};
 use crate::live::{CloseReason, FanOut, LiveContext};
 use crate::log::runtime::{DetachedRuntime, LOG_THREADS};
 use crate::log::{ACCOUNTS, Continuity, Durability, Lease, Log, NatsConfig, RACING, Role};
@@ -157,13 +158,27 @@ impl Service {
         let snapshots = start_snapshots(&mut tasks, runtime, (&log, &views, &config), &projector);
         let followed = (accounts_log.clone(), continuity.clone());
         let (keys, ledger, use_log) = follow_accounts(&mut tasks, runtime, followed, &config)?;
+        let monitor = FeedMonitor {
+            projector: projector.status.clone(),
+            connection: log.connection(),
+        };
         let live = LiveContext {
             feed: feed.clone(),
             metrics: Arc::new(LiveMetrics::default()),
             keys: Arc::clone(&keys),
-            projector: projector.status.clone(),
-            connection: log.connection(),
+            monitor: monitor.clone(),
             shutdown: shutdown.clone(),
+        };
+        let health = Health {
+            monitor,
+            feed: feed.clone(),
+            views: Arc::clone(&views),
+            keys: Arc::clone(&keys),
+            ledger: ledger.clone(),
+            continuity: continuity.clone(),
+            lag,
+            draining: draining.clone(),
+            can_mail: config.mailing.is_some(),
         };
         let fan_out = start_fan_out(&mut tasks, runtime, &live, &config)?;
         let commands = AccountCommands::new(accounts_log, ledger.clone());
@@ -176,8 +191,7 @@ impl Service {
             proxies: config.proxies,
             projector,
             snapshots,
-            lag,
-            connection: log.connection(),
+            health,
             continuity,
             durability,
             draining,

@@ -3,29 +3,35 @@
 //! The crates [`events`] and [`projections`] hold the pure core. The modules of this crate connect it to NATS, HTTP,
 //! WebSockets and mail. Imports run in one direction only, which `tests/architecture.rs` enforces:
 //!
-//! | module | purpose | may use |
+//! | module | purpose | uses |
 //! |---|---|---|
-//! | [`accounts`] | API keys and subscriptions, folded from the stream `ACCOUNTS` | `limits`, `log`, `metrics` |
-//! | [`app`] | the composition root: builds and runs the service | all but `cli`, `asyncapi` |
-//! | [`asyncapi`] | the AsyncAPI document of the live channel and the log | `json_schema`, `live`, `log`, `projector` |
-//! | [`cli`] | the command line, one command per file | all |
-//! | [`clock`] | the racing day in the configured time zone | none |
-//! | [`http`] | the JSON API, the pages and the WebSocket handshake, on axum | all but `app`, `cli`, `mail` |
-//! | `json_schema` | the schemas in the OpenAPI and the AsyncAPI document | none |
-//! | [`limits`] | plans, rate limits and network addresses | none |
-//! | [`live`] | the live channel: encoded updates, fan-out, sessions | `accounts`, `log`, `metrics`, `shutdown` |
-//! | [`log`] | the event log on NATS JetStream: connection, reader, appender | none |
-//! | [`mail`] | mails to subscribers: outbox, templates, transports | `accounts`, `log`, `metrics`, `public_url`, `shutdown` |
+//! | [`clock`] | the racing day in the configured time zone, and the time that also runs in a suspend | |
+//! | `json_schema` | the schemas in the OpenAPI and the AsyncAPI document | |
+//! | [`limits`] | plans, rate limits and network addresses | |
+//! | [`public_url`] | where people find the service | |
+//! | [`shutdown`] | the signal that ends every loop of the service | |
+//! | [`supervisor`] | the tasks of the service | |
 //! | [`metrics`] | the Prometheus metrics of the service | `limits` |
-//! | [`projector`] | follows the log, folds events, commits views | `live`, `log`, `metrics` |
-//! | [`public_url`] | where people find the service | none |
-//! | [`shutdown`] | the signal that ends every loop of the service | none |
+//! | [`tls`] | the certificate of the public address | `metrics` |
+//! | [`log`] | the event log on NATS JetStream: connection, reader, appender | `clock`, `metrics` |
+//! | [`feed`] | the latest messages of the live channel, encoded once | `log` |
+//! | [`accounts`] | API keys and subscriptions, folded from the stream `ACCOUNTS` | `limits`, `log`, `metrics` |
+//! | [`mail`] | mails to subscribers: outbox, templates, transports | `accounts`, `log`, `metrics`, `public_url`, `shutdown` |
+//! | [`projector`] | follows the log, folds events, commits views | `clock`, `feed`, `log`, `metrics` |
+//! | [`health`] | what is wrong with the service, and what that means | `accounts`, `feed`, `log`, `projector`, `shutdown` |
+//! | [`live`] | the live channel: fan-out, sessions, protocol | `accounts`, `feed`, `health`, `limits`, `metrics`, `shutdown`, `tls` |
+//! | [`asyncapi`] | the AsyncAPI document of the live channel and the log | `json_schema`, `live`, `log`, `projector` |
+//! | [`http`] | the JSON API, the pages and the WebSocket handshake, on axum | all above but `mail`, `supervisor` |
+//! | [`app`] | the composition root: builds and runs the service | all above but `asyncapi`, `json_schema` |
+//! | [`cli`] | the command line, one command per file | all above but `feed`, `health`, `json_schema`, `live`, `metrics` |
 
 pub mod accounts;
 pub mod app;
 pub mod asyncapi;
 pub mod cli;
 pub mod clock;
+pub mod feed;
+pub mod health;
 pub mod http;
 mod json_schema;
 pub mod limits;

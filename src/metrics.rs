@@ -287,7 +287,7 @@ pub(crate) fn log_size(stream: &'static str, bytes: u64, max: Option<u64>) {
 
 /// What a service knows of itself at a scrape.
 #[derive(Debug)]
-pub(crate) struct ServiceState {
+pub(crate) struct ServiceGauges {
     pub(crate) is_ready: bool,
     /// Whether NATS is connected.
     pub(crate) is_connected: bool,
@@ -307,7 +307,7 @@ pub(crate) struct ServiceState {
     pub(crate) mails: (usize, Duration),
 }
 
-pub(crate) fn service(state: &ServiceState) {
+pub(crate) fn service(state: &ServiceGauges) {
     set_flag("railbird_ready", state.is_ready);
     set_flag("railbird_log_connected", state.is_connected);
     set("railbird_log_seq", state.seq as f64);

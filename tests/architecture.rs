@@ -25,85 +25,6 @@ const CRATE_ARROWS: [(&str, &[&str]); 5] = [
     ("src", &["events", "projections", "importers", "simulator"]),
 ];
 
-/// The rooms of `src/` that each room may name. A room is named after those that it may import.
-const ROOM_ARROWS: [(&str, &[&str]); 17] = [
-    ("clock", &[]),
-    ("public_url", &[]),
-    ("shutdown", &[]),
-    ("supervisor", &[]),
-    ("json_schema", &[]),
-    ("limits", &[]),
-    ("metrics", &["limits"]),
-    ("log", &["clock", "metrics"]),
-    ("tls", &["metrics"]),
-    ("accounts", &["limits", "log", "metrics"]),
-    (
-        "mail",
-        &["accounts", "log", "metrics", "public_url", "shutdown"],
-    ),
-    (
-        "live",
-        &["accounts", "limits", "log", "metrics", "shutdown", "tls"],
-    ),
-    ("projector", &["clock", "live", "log", "metrics"]),
-    ("asyncapi", &["json_schema", "live", "log", "projector"]),
-    (
-        "http",
-        &[
-            "accounts",
-            "asyncapi",
-            "clock",
-            "json_schema",
-            "limits",
-            "live",
-            "log",
-            "metrics",
-            "projector",
-            "public_url",
-            "shutdown",
-            "tls",
-        ],
-    ),
-    (
-        "app",
-        &[
-            "accounts",
-            "clock",
-            "http",
-            "limits",
-            "live",
-            "log",
-            "mail",
-            "metrics",
-            "projector",
-            "public_url",
-            "shutdown",
-            "supervisor",
-            "tls",
-        ],
-    ),
-    (
-        "cli",
-        &[
-            "accounts",
-            "app",
-            "asyncapi",
-            "clock",
-            "http",
-            "limits",
-            "live",
-            "log",
-            "mail",
-            "metrics",
-            "projector",
-            "public_url",
-            "shutdown",
-            "supervisor",
-            "tls",
-        ],
-    ),
-];
-
 /// Each technology, and the folders or files that may name it.
 const TECHNOLOGIES: [(&str, &[&str]); 8] = [
     (
@@ -271,27 +192,58 @@ fn crates_import_only_the_crates_below_them() {
     assert_none("imports between crates that run back up", &wrong);
 }
 
+/// The rooms of `src/` and those that each one uses, by the table in `src/lib.rs`. A room stands below those that it
+/// uses.
+fn rooms() -> Vec<(String, BTreeSet<String>)> {
+    let text = fs::read_to_string(root().join("src/lib.rs")).unwrap();
+    let mut rooms: Vec<(String, BTreeSet<String>)> = Vec::new();
+    for row in text.lines().filter_map(|line| line.strip_prefix("//! | ")) {
+        let cells: Vec<&str> = row.trim_end_matches(" |").split(" | ").collect();
+        let names = |cell: &str| -> BTreeSet<String> {
+            let parts = cell.split('`').skip(1).step_by(2);
+            parts.map(str::to_owned).collect()
+        };
+        let Some(room) = names(cells[0]).into_iter().next() else {
+            continue;
+        };
+        let uses = names(cells.get(2).copied().unwrap_or_default());
+        let above: BTreeSet<String> = rooms.iter().map(|(room, _)| room.clone()).collect();
+        assert!(uses.is_subset(&above), "{room} uses a room that stands below it");
+        let uses = match cells.get(2).is_some_and(|cell| cell.starts_with("all above")) {
+            true => above.difference(&uses).cloned().collect(),
+            false => uses,
+        };
+        rooms.push((room, uses));
+    }
+    rooms
+}
+
 #[test]
-fn rooms_import_only_the_rooms_below_them() {
-    let rooms: BTreeMap<&str, &[&str]> = ROOM_ARROWS.into_iter().collect();
-    let mut wrong = Vec::new();
+fn rooms_use_exactly_the_rooms_that_the_table_names() {
+    let rooms: BTreeMap<String, BTreeSet<String>> = rooms().into_iter().collect();
+    let mut used: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     for file in files("src", "rs") {
         let path = relative(&file);
         let inside = path.trim_start_matches("src/");
         let room = inside.split(['/', '.']).next().unwrap_or_default();
-        let Some(allowed) = rooms.get(room) else {
+        let Some((room, _)) = rooms.get_key_value(room) else {
             assert!(["lib", "main"].contains(&room), "{path} is in no room");
             continue;
         };
-        for (number, line) in code(&file) {
-            for name in names_behind(&line, "crate::") {
-                if rooms.contains_key(name) && name != room && !allowed.contains(&name) {
-                    wrong.push(format!("{path}:{number} imports the room {name}"));
-                }
-            }
+        let used = used.entry(room).or_default();
+        if path.ends_with("tests.rs") {
+            continue;
+        }
+        let code = code(&file).into_iter().map(|(_, line)| line);
+        for line in code.take_while(|line| !line.starts_with("mod tests {")) {
+            let names = names_behind(&line, "crate::").into_iter();
+            let named = names.filter(|name| rooms.contains_key(*name) && name != room);
+            used.extend(named.map(str::to_owned));
         }
     }
-    assert_none("imports between rooms that run back up", &wrong);
+    for (room, expected) in &rooms {
+        assert_eq!(&used[&**room], expected, "the rooms that {room} uses");
+    }
 }
 
 /// The module path of a file: `src/live/feed/mod.rs` is `live::feed`.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use railbird::live::health::STALE_AFTER;
+use railbird::health::STALE_AFTER;
 use serde_json::Value;
 
 use crate::rejections::until_live;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use async_nats::jetstream::stream::{Config, Republish};
-use railbird::live::status::Phase;
+use railbird::projector::Phase;
 use railbird::log::{ACCOUNTS, Log, LogError, RACING, StreamName};
 use serde_json::Value;
 use tokio::time::timeout;

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use projections::SCHEMA_VERSION;
-use railbird::live::status::Phase;
+use railbird::projector::Phase;
 use railbird::log::RACING;
 use tokio::time::timeout;
 

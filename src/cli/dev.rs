@@ -21,7 +21,7 @@ use super::serve::ServiceArgs;
 use crate::accounts::{ApiKey, DEV_ENV, KeyIssued};
 use crate::app::Service;
 use crate::http::state::App;
-use crate::live::status::Phase;
+use crate::projector::Phase;
 use crate::log::Log;
 use crate::mail::Mailing;
 use crate::shutdown::{Shutdown, Signals, StoppedAtOnce};

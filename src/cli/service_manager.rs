@@ -57,7 +57,7 @@ impl ServiceManager {
         let mut sent = String::new();
         loop {
             tick.tick().await;
-            let status = match app.unready_reason() {
+            let status = match app.health.state().unready(None) {
                 reason if reason.is_empty() => "ready".to_owned(),
                 reason => format!("not ready: {reason}"),
             };

@@ -69,17 +69,20 @@ pub(super) enum ApiError {
     #[error("{0}")]
     UpgradeRequired(String),
     #[error("{0}")]
-    NotReady(&'static str),
+    NotReady(String),
     /// The service failed. The reason goes to the service's log only.
     #[error("The request failed because of an error in the service")]
     Internal(String),
 }
 
+const NOT_READABLE: &str =
+    "What was asked for cannot be read, and is being restored; see /readyz";
+
 /// A value that cannot be read is not served, and the projector rebuilds the views.
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
         tracing::error!(%error, "cannot read a view");
-        Self::NotReady("What was asked for cannot be read, and is being restored; see /readyz")
+        Self::NotReady(NOT_READABLE.to_owned())
     }
 }
 
@@ -131,6 +134,11 @@ enum ErrorCode {
 pub(super) struct InternalReason(pub(super) String);
 
 impl ApiError {
+    /// The service is not ready for a reason.
+    pub(super) fn unready(reason: Reason) -> Self {
+        Self::NotReady(capitalized(reason.meaning().unready.unwrap_or_default()))
+    }
+
     pub(super) fn internal(error: impl ToString) -> Self {
         Self::Internal(error.to_string())
     }

@@ -23,6 +23,7 @@ use super::rate_limit::set_rate_limit_headers;
 use super::state::App;
 use super::views_state::ViewsState;
 use crate::accounts::{KeyEntry, KeyId, Refusal};
+use crate::health::Reason;
 use crate::limits::{Network, RateLimitStatus};
 
 /// Paths that need a key, whether they exist or not.
@@ -104,34 +105,29 @@ fn admit(
 ) -> Result<Option<RateLimitStatus>, ApiError> {
     check_size(request)?;
     let path = request.uri().path();
-    if path.starts_with(API) {
-        let key = api_key(request.headers(), None);
-        let entry = app.authorize(key, peer, request.headers())?;
-        let rate_limit = match path {
-            ACCOUNT => None,
-            _ => app.count(&entry)?,
-        };
-        let client = app.client(peer, request.headers());
-        entry.use_counter.count(client.into());
-        request.extensions_mut().insert(entry);
-        Ok(rate_limit)
-    } else if path.starts_with(LIVE) {
-        let query = QueryParams::parse(request.uri());
-        let key = api_key(request.headers(), query.get("api_key"));
-        let entry = app.authorize(key, peer, request.headers())?;
-        let rate_limit = app.count(&entry)?;
-        let client = app.client(peer, request.headers());
-        entry.use_counter.count(client.into());
-        request.extensions_mut().insert(entry);
-        request.extensions_mut().insert(Network::from(client));
-        Ok(rate_limit)
-    } else {
+    let (is_api, is_live) = (path.starts_with(API), path.starts_with(LIVE));
+    if !is_api && !is_live {
         if !request.method().is_safe() {
             let network = Network::from(app.client(peer, request.headers()));
             request.extensions_mut().insert(network);
         }
-        Ok(None)
+        return Ok(None);
     }
+    let query = is_live.then(|| QueryParams::parse(request.uri()));
+    let of_query = query.as_ref().and_then(|query| query.get("api_key"));
+    let key = api_key(request.headers(), of_query);
+    let entry = app.authorize(key, peer, request.headers())?;
+    let rate_limit = match path {
+        ACCOUNT => None,
+        _ => app.count(&entry)?,
+    };
+    let client = app.client(peer, request.headers());
+    entry.use_counter.count(client.into());
+    request.extensions_mut().insert(entry);
+    if is_live {
+        request.extensions_mut().insert(Network::from(client));
+    }
+    Ok(rate_limit)
 }
 
 /// Checks the bounds that apply before the key is looked up.
@@ -191,14 +187,10 @@ impl App {
                 return Ok(entry);
             }
             Some(Err(Refusal::NotKnownYet)) => {
-                return Err(ApiError::NotReady(
-                    "The keys have not been read from the log yet",
-                ));
+                return Err(ApiError::unready(Reason::KeysNotRead));
             }
             Some(Err(Refusal::Stale)) => {
-                return Err(ApiError::NotReady(
-                    "It is not known for too long whether keys were revoked",
-                ));
+                return Err(ApiError::unready(Reason::KeysStale));
             }
             Some(Err(Refusal::NotValid)) => &metrics.key_not_valid,
             Some(Err(Refusal::Malformed)) => &metrics.key_malformed,

@@ -31,7 +31,7 @@ impl From<ConnectionRefused> for ApiError {
     fn from(refused: ConnectionRefused) -> Self {
         match refused {
             ConnectionRefused::ServiceFull => {
-                Self::NotReady("There are too many WebSocket connections")
+                Self::NotReady("There are too many WebSocket connections".to_owned())
             }
             ConnectionRefused::NetworkFull => Self::TooManyConnections,
         }
@@ -177,5 +177,5 @@ async fn wait_for(app: &App, point: &ResumePoint) -> Result<(), ApiError> {
         }
     };
     let known = timeout(RESUME_WAIT, known).await;
-    known.map_err(|_| ApiError::NotReady("The live channel has not reached `since` yet"))
+    known.map_err(|_| ApiError::NotReady("The live channel has not reached `since` yet".to_owned()))
 }

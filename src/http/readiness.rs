@@ -7,12 +7,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::state::App;
-use crate::live::health::Liveness;
-use crate::live::status::{Phase, Status};
+use crate::health::{Liveness, ServiceState};
 use crate::log::Divergence;
-
-/// The public reason where an error is: the texts of system errors name paths.
-const FAILED: &str = "the views cannot be read or written; the admin address has the reason";
+use crate::projector::Phase;
 
 /// Whether reads are right, and the progress of the service in the log.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -99,14 +96,10 @@ struct NewViews {
 impl Readiness {
     /// The readiness with views at most so old.
     pub(super) fn of(app: &App, age_max: Option<Duration>) -> Self {
-        let status = app.projector.status.borrow().clone();
-        let connection = *app.connection.borrow();
-        let reason = reason(app, &status, connection.up, age_max);
-        // Without views to serve, the new ones are all there is.
-        let (seq, pending) = match (status.rebuild, status.phase) {
-            (Some(building), Phase::CatchingUp) if status.seq == 0 => building,
-            _ => (status.seq, status.pending),
-        };
+        let state = app.health.state();
+        let (reason, liveness) = (state.unready(age_max), state.liveness());
+        let ServiceState { fold: status, connection, divergences, .. } = state;
+        let (seq, pending) = status.reached();
         let progress = match seq + pending {
             0 => 1.0,
             last_seq => seq as f64 / last_seq as f64,
@@ -121,11 +114,11 @@ impl Readiness {
                 pending,
                 progress: (progress * 1000.0).round() / 1000.0,
                 missing: status.missing,
-                diverged: app.continuity.divergences(),
+                diverged: divergences,
                 drift: drift(app),
             },
             feed: ViewsFreshness {
-                state: Liveness::of(&status, connection),
+                state: liveness,
                 age_ms: millis(status.freshness.age()),
             },
             keys: KeysProgress {
@@ -140,13 +133,6 @@ impl Readiness {
     }
 }
 
-impl App {
-    /// Why the service is not ready, as `/readyz` says; empty if it is.
-    pub fn unready_reason(&self) -> String {
-        Readiness::of(self, None).reason
-    }
-}
-
 impl AdminStatus {
     pub(super) fn of(app: &App) -> Self {
         let failure = app.projector.status.borrow().failure.clone();
@@ -156,39 +142,6 @@ impl AdminStatus {
             store: app.views.note(),
         }
     }
-}
-
-/// Why reads are not right; empty if they are.
-fn reason(app: &App, status: &Status, connected: bool, age_max: Option<Duration>) -> String {
-    let divergences = app.continuity.divergences();
-    let reason = match status.phase {
-        _ if app.draining.is_cancelled() => "the service is stopping",
-        Phase::OpeningViews => "the views are being opened and checked",
-        _ if !divergences.is_empty() => {
-            let reasons: Vec<&str> = divergences.values().map(|d| &*d.reason).collect();
-            &format!("{}; see `railbird log accept --help`", reasons.join("; "))
-        }
-        Phase::Diverged => "the log has another history than the views",
-        Phase::WaitingForLog if !connected => "the log cannot be reached",
-        Phase::WaitingForLog => "the log has not answered yet",
-        Phase::CatchingUp => "the views are catching up with the log",
-        Phase::Live if !app.keys.is_complete() => "the keys have not been read from the log yet",
-        Phase::Live if app.keys.is_stale() => {
-            "it is not known for too long whether keys were revoked"
-        }
-        Phase::Live if app.lag.should_leave() => {
-            "the views lag behind the log, and another replica has fresh ones"
-        }
-        Phase::Live if age_max.is_some_and(|max| status.freshness.age() > max) => {
-            "the views are older than `fresh`"
-        }
-        Phase::Live => "",
-    };
-    let reason = match status.failure {
-        Some(_) => FAILED,
-        None => reason,
-    };
-    reason.to_owned()
 }
 
 /// The settings that are not as railbird creates them, and the risks that follow from them.

@@ -20,7 +20,7 @@ use super::state::App;
 use super::views_state::{RAILBIRD_SCHEMA, RAILBIRD_SEQ};
 use crate::accounts::KeyEntry;
 use crate::limits::plans::Plan;
-use crate::live::status::Phase;
+use crate::projector::Phase;
 
 const RAILBIRD_MIN_SEQ: HeaderName = HeaderName::from_static("railbird-min-seq");
 /// How long a request waits for the sequence that it asks for.
@@ -186,7 +186,7 @@ async fn wait_for(app: &App, seq: u64) -> Result<(), ApiError> {
     match timeout(MIN_SEQ_WAIT, reached).await {
         Ok(Ok(_)) => Ok(()),
         _ => Err(ApiError::NotReady(
-            "The views do not reflect the sequence in Railbird-Min-Seq yet",
+            "The views do not reflect the sequence in Railbird-Min-Seq yet".to_owned(),
         )),
     }
 }

@@ -10,10 +10,9 @@ use projections::Checkpoint;
 use tokio::task::spawn_blocking;
 
 use super::error::ApiError;
-use super::readiness::Readiness;
 use super::state::App;
 use crate::log::{ACCOUNTS, KEY_USE, RACING};
-use crate::metrics::{self, ServiceState};
+use crate::metrics::{self, ServiceGauges};
 
 /// All metrics. What a disk may delay, and the open files, which have to be listed, are measured on a blocking thread.
 pub(super) async fn scrape(State(app): State<Arc<App>>) -> Result<impl IntoResponse, ApiError> {
@@ -25,7 +24,7 @@ pub(super) async fn scrape(State(app): State<Arc<App>>) -> Result<impl IntoRespo
     });
     measured.await.map_err(ApiError::internal)?;
     // Last, because this changes by the moment.
-    metrics::service(&state(&app));
+    metrics::service(&gauges(&app));
     metrics::log_health(&log_health(&app));
     if let Some((position, digest)) = views_of(&app) {
         metrics::views(position, digest);
@@ -34,20 +33,19 @@ pub(super) async fn scrape(State(app): State<Arc<App>>) -> Result<impl IntoRespo
     Ok((content_type, metrics::render()))
 }
 
-/// The state of the service now, where `/readyz` has it as it is there.
-fn state(app: &App) -> ServiceState {
-    let readiness = Readiness::of(app, None);
-    let status = app.projector.status.borrow();
-    ServiceState {
-        is_ready: readiness.ready,
-        is_connected: readiness.log.connected,
-        seq: readiness.log.seq,
-        pending: readiness.log.pending,
-        missing: readiness.log.missing,
-        lag: status.freshness.age(),
-        last_event: status.recorded_at.map(|at| at.timestamp()),
-        is_fold_failed: status.failure.is_some(),
-        rebuilds: status.rebuilds,
+/// What the gauges show of the service now.
+fn gauges(app: &App) -> ServiceGauges {
+    let state = app.health.state();
+    ServiceGauges {
+        is_ready: state.unready(None).is_empty(),
+        is_connected: state.connection.up,
+        seq: state.fold.reached().0,
+        pending: state.fold.reached().1,
+        missing: state.fold.missing,
+        lag: state.fold.freshness.age(),
+        last_event: state.fold.recorded_at.map(|at| at.timestamp()),
+        is_fold_failed: state.fold.failure.is_some(),
+        rebuilds: state.fold.rebuilds,
         keys: app.keys.count(),
         are_keys_complete: app.keys.is_complete(),
         keys_age: app.keys.age(),

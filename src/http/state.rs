@@ -8,18 +8,17 @@ use projections::Store;
 use tokio::sync::watch;
 
 use super::cors::Origins;
-use super::error::ApiError;
+use super::error::{ApiError, capitalized};
 use super::status::board::StatusBoard;
 use crate::accounts::{AccountCommands, KeyCache, Ledger};
 use crate::clock::Clock;
+use crate::health::Health;
 use crate::limits::{HashedLimiter, Proxies};
 use crate::live::FanOut;
-use crate::live::feed::Feed;
-use crate::live::status::Phase;
-use crate::log::{ConnectionStatus, Continuity, Durability};
+use crate::feed::Feed;
+use crate::log::{Continuity, Durability};
 use crate::metrics::HttpMetrics;
-use crate::projector::ProjectorHandle;
-use crate::projector::lag::Lag;
+use crate::projector::{Phase, ProjectorHandle};
 use crate::projector::snapshots::SnapshotRequests;
 use crate::projector::views::Views;
 use crate::public_url::PublicUrl;
@@ -39,10 +38,8 @@ pub struct App {
     pub projector: ProjectorHandle,
     /// Has snapshots of the views written.
     pub snapshots: SnapshotRequests,
-    /// Whether another replica should answer requests.
-    pub lag: Lag,
-    /// Whether the log is connected.
-    pub connection: watch::Receiver<ConnectionStatus>,
+    /// What is wrong with the service, and what that means.
+    pub health: Health,
     /// Whether the streams are those that were read before.
     pub continuity: Continuity,
     /// Whether the log keeps what it acknowledges; `None` before the first check.
@@ -156,12 +153,10 @@ impl App {
 
     /// The reason why the views do not reflect the log.
     fn not_ready(&self) -> ApiError {
-        ApiError::NotReady(match self.projector.status.borrow().phase {
-            Phase::OpeningViews => "The views are being opened and checked; see /readyz",
-            Phase::WaitingForLog => "The log cannot be reached yet; see /readyz",
-            Phase::CatchingUp => "The views are catching up with the log; see /readyz",
-            Phase::Live => "The views are being replaced; see /readyz",
-            Phase::Diverged => "The log has another history than the service; see /readyz",
-        })
+        let reason = match self.health.state().unready(None) {
+            none if none.is_empty() => "the views are being replaced".to_owned(),
+            reason => reason,
+        };
+        ApiError::NotReady(format!("{}; see /readyz", capitalized(reason)))
     }
 }

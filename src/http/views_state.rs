@@ -3,7 +3,7 @@
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::state::App;
-use crate::live::health::Liveness;
+use crate::health::Liveness;
 
 pub(super) const RAILBIRD_SEQ: HeaderName = HeaderName::from_static("railbird-seq");
 /// The schema of the views that a response was read from. Responses of one schema and sequence are equal on all
@@ -20,10 +20,9 @@ pub(super) struct ViewsState {
 
 impl ViewsState {
     pub(super) fn of(app: &App) -> Self {
-        let (status, connection) = (app.projector.status.borrow(), *app.connection.borrow());
         Self {
-            seq: status.seq,
-            feed: Liveness::of(&status, connection),
+            seq: app.projector.status.borrow().seq,
+            feed: app.health.monitor.liveness(),
         }
     }
 

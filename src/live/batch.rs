@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::feed::{FeedMessage, FeedTail, Position, Topic};
+use crate::feed::{FeedMessage, FeedTail, Position, Topic};
 
 /// How far a shard has delivered the feed.
 #[derive(Debug, Clone, Copy)]

@@ -2,12 +2,9 @@
 
 use std::sync::Arc;
 
-use tokio::sync::watch;
-
-use super::feed::Feed;
-use super::status::Status;
+use crate::feed::Feed;
 use crate::accounts::KeyCache;
-use crate::log::ConnectionStatus;
+use crate::health::FeedMonitor;
 use crate::metrics::LiveMetrics;
 use crate::shutdown::Shutdown;
 
@@ -17,10 +14,7 @@ pub struct LiveContext {
     pub feed: Feed,
     pub metrics: Arc<LiveMetrics>,
     pub keys: Arc<KeyCache>,
-    /// The progress of the projector.
-    pub projector: watch::Receiver<Status>,
-    /// Whether the service is connected to the log.
-    pub connection: watch::Receiver<ConnectionStatus>,
+    pub monitor: FeedMonitor,
     pub shutdown: Shutdown,
 }
 

@@ -155,10 +155,11 @@ mod tests {
 
     use super::ShardHandle;
     use crate::accounts::KeyCache;
+    use crate::health::FeedMonitor;
     use crate::limits::plans::Plans;
     use crate::live::LiveContext;
-    use crate::live::feed::Feed;
-    use crate::live::status::{Phase, Status};
+    use crate::feed::Feed;
+    use crate::projector::{Phase, Status};
     use crate::log::ConnectionStatus;
     use crate::shutdown::Shutdown;
 
@@ -172,8 +173,10 @@ mod tests {
             feed: Feed::default(),
             metrics: Arc::default(),
             keys: Arc::new(KeyCache::new(Plans::default(), Duration::MAX)),
-            projector: watch::channel(status).1,
-            connection: watch::channel(connection).1,
+            monitor: FeedMonitor {
+                projector: watch::channel(status).1,
+                connection: watch::channel(connection).1,
+            },
             shutdown: Shutdown::new(),
         }
     }

@@ -7,7 +7,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::json;
 
-use super::feed::Topic;
+use crate::feed::Topic;
 
 /// Values in all lists of a filter together. Each message is compared with each of them.
 const VALUES_MAX: usize = 1_000;
@@ -313,7 +313,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::{Filter, Follows, Kinds, VALUES_MAX};
-    use crate::live::feed::Topic;
+    use crate::feed::Topic;
 
     fn topic(horses: &[&str]) -> Topic {
         let mut runners: Vec<HorseNo> = horses

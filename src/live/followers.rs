@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use events::RaceKey;
 
-use super::feed::Topic;
+use crate::feed::Topic;
 
 /// Races whose followers are remembered.
 const RACES_MAX: usize = 256;
@@ -61,7 +61,7 @@ mod tests {
     use events::{RaceKey, RaceNumber, RacingDate, VenueCode};
 
     use super::{Followers, RACES_MAX};
-    use crate::live::feed::Topic;
+    use crate::feed::Topic;
 
     fn topics() -> Vec<Arc<Topic>> {
         let topic = |number| {

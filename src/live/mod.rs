@@ -1,10 +1,9 @@
 //! The live channel, `/ws/live/odds`: the image of every open race, then every change in the order of the log.
 //!
-//! - `feed`: the latest messages, encoded once, and the image of each race.
 //! - `fan_out`, `shard`, `followers`, `batch`: spread clients over threads, and deliver new messages to them.
 //! - `session`, `connection`, `quota`: one client, with its position, timers and requests; its frames; its limits.
 //! - `subscription`, `filter`, `request`, `server_message`, `close_reason`: the protocol.
-//! - `context`, `new_client`, `connection_limits`, `health`, `status`: what surrounds the clients.
+//! - `context`, `new_client`, `connection_limits`: what surrounds the clients.
 //!
 //! The handshake is in `http`.
 
@@ -14,17 +13,14 @@ mod connection;
 mod connection_limits;
 mod context;
 mod fan_out;
-pub mod feed;
 mod filter;
 mod followers;
-pub mod health;
 mod new_client;
 mod quota;
 mod request;
 mod server_message;
 mod session;
 mod shard;
-pub mod status;
 mod subscription;
 
 pub(crate) use close_reason::CloseReason;

@@ -5,9 +5,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::close_reason::CloseReason;
-use super::feed::NotRecovered;
+use crate::feed::NotRecovered;
 use super::filter::{Filter, Follows, Kinds};
-use super::health::FeedHealth;
+use crate::health::FeedHealth;
 use super::request::{Id, Op, RequestError};
 use super::subscription::{CONFLATE_MS, HEARTBEAT_MS, LiveSubscription};
 

@@ -25,12 +25,12 @@ use tokio::time::{MissedTickBehavior, interval, sleep_until};
 use super::batch::{FeedBatch, FeedCursor, SelectedFrames};
 use super::close_reason::CloseReason;
 use super::context::{ClientGuard, LiveContext};
-use super::feed::{Position, Topic};
+use crate::feed::{Position, Topic};
 use super::followers::Followers;
-use super::health::Health;
 use super::new_client::NewClient;
 use super::session::{Session, SessionContext};
 use crate::accounts::KeyId;
+use crate::health::Liveness;
 
 /// Messages that a shard takes from the feed at a time.
 const BATCH_MESSAGES_MAX: usize = 1_024;
@@ -61,7 +61,8 @@ struct Shard {
     followers: RefCell<Followers>,
     /// The timer of each client. Entries of timers that were rescheduled remain until they are due.
     timers: RefCell<BinaryHeap<Reverse<(Instant, usize)>>>,
-    health: RefCell<Health>,
+    /// The liveness of the feed when it was last checked.
+    liveness: Cell<Liveness>,
     /// The count of lost keys when the keys of all clients were last checked.
     lost_keys: Cell<u64>,
     /// How far the feed is delivered.
@@ -87,7 +88,7 @@ pub(super) fn run(
         metrics: Arc::clone(&context.metrics),
     };
     let shard = Rc::new(Shard {
-        health: RefCell::new(Health::new(&context)),
+        liveness: Cell::new(context.monitor.liveness()),
         lost_keys: Cell::new(context.keys.losses()),
         delivered: Cell::new(FeedCursor::from(&context.feed.position())),
         turns,
@@ -138,7 +139,7 @@ impl Shard {
             self.delivered.set(FeedCursor::from(&position));
         }
         let trace = client.permit.trace;
-        let health = self.health.borrow().current();
+        let health = self.context.monitor.health();
         let session = Session::open(client, self.session_context.clone(), health, now);
         let session = session.inspect_err(|error| {
             tracing::debug!(parent: &trace.span(), %error, "the connection could not be opened");
@@ -330,7 +331,7 @@ impl Shard {
 
     fn run_due_timers(&self, now: Instant) {
         let delivered = self.delivered.get();
-        let health = self.health.borrow().current();
+        let health = self.context.monitor.health();
         let position = self.context.feed.position();
         // The feed may have moved on by events without messages.
         let is_end =
@@ -387,8 +388,8 @@ impl Shard {
                 }
             });
         }
-        let changed = self.health.borrow_mut().changed();
-        if let Some(health) = changed {
+        let health = self.context.monitor.health();
+        if self.liveness.replace(health.state) != health.state {
             let seq = self.delivered.get().seq;
             self.for_each_session(|session| session.send_heartbeat(seq, &health, now));
         }

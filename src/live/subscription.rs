@@ -6,7 +6,7 @@ use std::time::Duration;
 use events::Moment;
 use projections::LiveKind;
 
-use super::feed::{FeedMessage, Topic};
+use crate::feed::{FeedMessage, Topic};
 use super::filter::{Filter, Follows, Kinds};
 
 /// Milliseconds between odds messages that a client may ask for.

@@ -8,7 +8,7 @@ use projections::{Announcement, LogIdentity};
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
-use crate::live::feed::epoch;
+use crate::feed::epoch;
 use crate::log::{Lease, Log};
 use crate::metrics;
 

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Span;
 
-use crate::live::status::FoldFailure;
+use super::status::FoldFailure;
 use crate::log::{Batch, Log, LogMessage, LogReplaced, LogState, RACING, ReadPosition};
 
 /// Batches that are read ahead of the fold.

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use crate::clock::Uptime;
-use crate::live::status::{Phase, Status};
+use super::status::{Phase, Status};
 use crate::log::{ConnectionStatus, Log, LogError};
 
 /// How often a replica looks at its lag.

@@ -6,6 +6,7 @@ mod fold;
 pub mod lag;
 mod rebuild;
 pub mod snapshots;
+mod status;
 pub mod views;
 
 use std::convert::Infallible;
@@ -21,10 +22,10 @@ use tokio_util::task::AbortOnDropHandle;
 use self::announcer::Announcer;
 use self::fold::{FoldError, RunningFold, blocking, is_disk_full};
 use self::rebuild::Candidate;
+pub use self::status::{FoldFailure, Phase, Status};
 use self::views::Views;
-use crate::live::feed::replay::replay;
-use crate::live::feed::{EventTime, Feed, Replayed};
-use crate::live::status::{FoldFailure, Phase, Status};
+use crate::feed::replay::replay;
+use crate::feed::{EventTime, Feed, Replayed};
 use crate::log::{Batch, Continuity, Log, LogState, RACING, ReadPosition};
 use crate::metrics;
 

@@ -11,7 +11,7 @@ use super::fold::{FoldError, RunningFold};
 use super::snapshots::load_latest;
 use super::views::{NewStore, Views};
 use crate::clock::Uptime;
-use crate::live::status::{Phase, Status};
+use super::status::{Phase, Status};
 use crate::log::{Batch, Freshness, Log, LogReplaced, LogState};
 use crate::metrics;
 
@@ -211,7 +211,7 @@ mod tests {
     use super::super::views::Views;
     use super::{Candidate, RebuildProgress};
     use crate::clock::Uptime;
-    use crate::live::status::Status;
+    use super::super::status::Status;
     use crate::log::{Batch, Freshness, Head, LogMessage};
 
     /// The last messages of a log at this time.

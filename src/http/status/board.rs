@@ -6,9 +6,9 @@ use bytes::Bytes;
 use events::Moment;
 use jiff::Timestamp;
 
-use super::history::History;
 use super::observation::Observation;
 use super::report::ServiceStatus;
+use crate::health::History;
 
 /// The latest status, and the history that it is made with.
 #[derive(Debug)]

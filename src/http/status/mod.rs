@@ -4,7 +4,6 @@
 //! keeps what they forget: the last hour and the incidents.
 
 pub(super) mod board;
-pub(super) mod history;
 pub(super) mod observation;
 pub(super) mod report;
 
@@ -21,13 +20,12 @@ use jiff::Timestamp;
 use tokio::time::sleep;
 
 use self::board::RenderedStatus;
-use self::history::Totals;
-use self::observation::{FailedBy, KeysState, Observation, ObservedLog, ObservedViews};
+use self::observation::{Observation, ObservedLog, ObservedViews};
 use super::error::ApiError;
 use super::routes::Routes;
 use super::state::App;
-use crate::live::feed::epoch;
-use crate::live::health::FeedHealth;
+use crate::feed::epoch;
+use crate::health::Totals;
 
 /// The time between two samples, and so the age of an answer.
 const SAMPLE_EVERY: Duration = Duration::from_secs(1);
@@ -73,37 +71,19 @@ async fn json(State(app): State<Arc<App>>) -> Response {
 
 /// What the service knows of itself now.
 fn observe(app: &App) -> Observation {
-    let (status, connection) = (
-        app.projector.status.borrow().clone(),
-        *app.connection.borrow(),
-    );
+    let state = app.health.state();
     let views = app.views.read_current();
     let checkpoint = views.as_ref().and_then(|views| views.store().checkpoint());
-    let position = app.feed.position();
-    let (_, oldest_mail) = app.ledger.borrow().waiting_mails(Timestamp::now());
     let responses @ [.., refused, errors] = app.metrics.responses();
     Observation {
-        feed: FeedHealth::of(&status, connection),
-        age: status.freshness.age(),
-        phase: status.phase,
-        is_connected: connection.up,
-        is_diverged: !app.continuity.divergences().is_empty(),
-        failed: status.failure.map(|failure| match failure.is_disk_full {
-            true => FailedBy::FullDisk,
-            false => FailedBy::Error,
-        }),
-        failures: status.failures,
         log: ObservedLog {
             epoch: checkpoint
                 .as_ref()
                 .map_or_else(String::new, |c| epoch(&c.log).to_string()),
-            seq: status.seq,
-            pending: status.pending,
-            missing: status.missing,
+            seq: state.fold.seq,
+            pending: state.fold.pending,
+            missing: state.fold.missing,
         },
-        // The first views of a service replace none.
-        is_rebuilding: status.rebuild.is_some()
-            && (views.is_some() || !app.views.note().is_empty()),
         views: views
             .zip(checkpoint)
             .map(|(views, checkpoint)| ObservedViews {
@@ -111,23 +91,14 @@ fn observe(app: &App) -> Observation {
                 digest: checkpoint.digest.to_string(),
                 seq: checkpoint.seq,
             }),
-        rebuilds: status.rebuilds,
-        has_been_live: position.generation > 0,
-        keys: match (app.keys.is_complete(), app.keys.is_stale()) {
-            (false, _) => KeysState::NotReadYet,
-            (true, true) => KeysState::Stale,
-            (true, false) => KeysState::Known,
-        },
-        oldest_mail: app.can_mail.then_some(oldest_mail),
-        is_draining: app.draining.is_cancelled(),
         totals: Totals {
             requests: responses.iter().sum(),
             refused,
             errors,
-            events: status.tally.folded,
+            events: state.fold.tally.folded,
         },
         sockets: app.fan_out.clients() as u64,
         open_races: app.feed.open_races() as u64,
-        rejected: status.tally.rejected,
+        state,
     }
 }

@@ -4,11 +4,10 @@ use events::Moment;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::history::{History, Incident, Minute};
 use super::observation::{
-    Component, ComponentName, ComponentState, Observation, ObservedLog, ObservedViews,
+    ComponentState, ComponentStatus, Observation, ObservedLog, ObservedViews,
 };
-use crate::live::health::FeedHealth;
+use crate::health::{Component, FeedHealth, History, Incident, Minute};
 
 /// The status of the service: overall, by part, and in figures. It holds nothing that is private to the operator.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -24,7 +23,7 @@ pub(in crate::http) struct ServiceStatus {
     /// The version of the service.
     pub(in crate::http) version: &'static str,
     /// The parts of the service.
-    pub(in crate::http) components: Vec<Component>,
+    pub(in crate::http) components: Vec<ComponentStatus>,
     /// The incidents since the start, newest first: at most 50.
     pub(in crate::http) incidents: Vec<Incident>,
     /// Older incidents that are not kept.
@@ -74,7 +73,8 @@ impl ServiceStatus {
         let worst = components.iter().map(|component| component.state).max();
         let state = worst.unwrap_or(ComponentState::Down);
         let (incidents, incidents_dropped) = history.incidents();
-        let rejected = observation.rejected.into_iter();
+        let fold = &observation.state.fold;
+        let rejected = fold.tally.rejected.iter();
         Self {
             state,
             text: in_words(state, &components),
@@ -84,15 +84,18 @@ impl ServiceStatus {
             incidents: incidents.rev().cloned().collect(),
             incidents_dropped,
             feed: FeedFigures {
-                health: observation.feed,
-                age_ms: u64::try_from(observation.age.as_millis()).unwrap_or(u64::MAX),
+                health: FeedHealth::of(fold, observation.state.connection),
+                age_ms: u64::try_from(fold.freshness.age().as_millis()).unwrap_or(u64::MAX),
             },
             log: observation.log,
             views: observation.views,
             open_races: observation.open_races,
             sockets: observation.sockets,
             rejections: rejected
-                .map(|(code, count)| RejectionCount { code, count })
+                .map(|(code, count)| RejectionCount {
+                    code,
+                    count: *count,
+                })
                 .collect(),
             minutes: history.minutes().cloned().collect(),
             components: components.into(),
@@ -101,7 +104,7 @@ impl ServiceStatus {
 }
 
 /// The overall state in words.
-fn in_words(state: ComponentState, components: &[Component]) -> &'static str {
+fn in_words(state: ComponentState, components: &[ComponentStatus]) -> &'static str {
     let is_down = |name| {
         let mut down = components
             .iter()
@@ -111,7 +114,7 @@ fn in_words(state: ComponentState, components: &[Component]) -> &'static str {
     match state {
         ComponentState::Off | ComponentState::Operational => "Everything works",
         ComponentState::Degraded => "Some parts are late or limited",
-        ComponentState::Down if is_down(ComponentName::Api) => "The service is not available",
+        ComponentState::Down if is_down(Component::Api) => "The service is not available",
         ComponentState::Down => "Some parts are not available",
     }
 }

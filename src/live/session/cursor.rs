@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::live::batch::FeedCursor;
-use crate::live::feed::{FeedMessage, Position};
+use crate::feed::{FeedMessage, Position};
 
 #[derive(Debug)]
 pub(super) struct Cursor {
@@ -99,7 +99,7 @@ mod tests {
 
     use super::Cursor;
     use crate::live::batch::FeedCursor;
-    use crate::live::feed::Position;
+    use crate::feed::Position;
 
     fn position(head: u64, seq: u64) -> Position {
         Position {

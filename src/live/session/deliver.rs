@@ -7,7 +7,7 @@ use projections::LiveKind;
 
 use super::{Session, TOO_FAR_BEHIND, VIEWS_REBUILT};
 use crate::live::batch::{FeedBatch, FeedCursor, SelectedFrames};
-use crate::live::feed::{ConflatedBy, FeedMessage, Position};
+use crate::feed::{ConflatedBy, FeedMessage, Position};
 use crate::live::filter::Kinds;
 use crate::live::server_message::ServerMessage;
 

@@ -18,8 +18,8 @@ use crate::accounts::{Holder, KeyId};
 use crate::limits::NetworkConnections;
 use crate::live::batch::FeedCursor;
 use crate::live::connection_limits::ConnectionLimits;
-use crate::live::feed::{EventTime, Feed, Replayed, frame};
-use crate::live::health::{FeedHealth, Liveness};
+use crate::feed::{EventTime, Feed, Replayed, frame};
+use crate::health::{FeedHealth, Liveness};
 use crate::live::new_client::NewClient;
 use crate::live::subscription::LiveSubscription;
 

@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::parts::PartEncoder;
 use super::{ViewsSnapshot, metadata};
-use crate::live::status::{Phase, Status};
+use super::super::status::{Phase, Status};
 use crate::log::{Lease, Log, LogError, ObjectWriter, Role};
 use crate::metrics;
 use crate::projector::views::Views;

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use events::Moment;
 
-use crate::http::status::history::{MINUTES_MAX, Minute};
+use crate::health::{MINUTES_MAX, Minute};
 
 /// A bar, and the gap after it.
 const BAR_WIDTH: usize = 3;

@@ -5,8 +5,8 @@ use std::time::Duration;
 use events::Moment;
 
 pub(super) use crate::http::pages::words::number;
-use crate::http::status::history::IncidentKind;
-use crate::http::status::observation::{ComponentName, ComponentState};
+use crate::health::{Component, IncidentKind};
+use crate::http::status::observation::ComponentState;
 
 /// A duration in its largest unit, such as `3 min`. `web/status.js` has the same function.
 pub(super) fn duration(duration: Duration) -> String {
@@ -33,12 +33,12 @@ pub(super) fn end(start: Moment, end: Moment) -> String {
     }
 }
 
-pub(super) fn title(name: ComponentName) -> &'static str {
+pub(super) fn title(name: Component) -> &'static str {
     match name {
-        ComponentName::Api => "API",
-        ComponentName::LiveOdds => "Live odds",
-        ComponentName::Feeders => "Feeders",
-        ComponentName::Mail => "Mail",
+        Component::Api => "API",
+        Component::LiveOdds => "Live odds",
+        Component::Feeders => "Feeders",
+        Component::Mail => "Mail",
     }
 }
 

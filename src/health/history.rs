@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The minutes that are kept: an hour.
-pub(in crate::http) const MINUTES_MAX: usize = 60;
+pub(crate) const MINUTES_MAX: usize = 60;
 /// The incidents that are kept. When there are more, the oldest that is over is dropped. More than there are kinds, so
 /// that one is over.
 const INCIDENTS_MAX: usize = 50;
@@ -19,7 +19,7 @@ const CONTINUES_WITHIN: SignedDuration = SignedDuration::from_secs(60);
 
 /// The last hour and the incidents since the start.
 #[derive(Debug, Default)]
-pub(in crate::http) struct History {
+pub(crate) struct History {
     /// The time of the latest sample.
     now: Option<Timestamp>,
     totals: Totals,
@@ -32,69 +32,69 @@ pub(in crate::http) struct History {
 
 /// The state of the service at a time.
 #[derive(Debug, Clone, Default)]
-pub(in crate::http) struct Sample {
-    pub(in crate::http) totals: Totals,
-    pub(in crate::http) sockets: u64,
+pub(crate) struct Sample {
+    pub(crate) totals: Totals,
+    pub(crate) sockets: u64,
     /// The age of the data.
-    pub(in crate::http) age_ms: u64,
-    pub(in crate::http) conditions: Vec<Condition>,
+    pub(crate) age_ms: u64,
+    pub(crate) conditions: Vec<Condition>,
 }
 
 /// Counts since the start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(in crate::http) struct Totals {
+pub(crate) struct Totals {
     /// Responses.
-    pub(in crate::http) requests: u64,
+    pub(crate) requests: u64,
     /// Responses with status 4xx.
-    pub(in crate::http) refused: u64,
+    pub(crate) refused: u64,
     /// Responses with status 5xx.
-    pub(in crate::http) errors: u64,
+    pub(crate) errors: u64,
     /// Events that were folded.
-    pub(in crate::http) events: u64,
+    pub(crate) events: u64,
 }
 
 /// Whether there is an incident of a kind.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::http) struct Condition {
-    pub(in crate::http) kind: IncidentKind,
-    pub(in crate::http) is_active: bool,
+pub(crate) struct Condition {
+    pub(crate) kind: IncidentKind,
+    pub(crate) is_active: bool,
     /// How many there have been since the start, where that is counted. It reveals those that begin and end between two
     /// samples.
-    pub(in crate::http) occurrences: u64,
+    pub(crate) occurrences: u64,
 }
 
 /// One minute. Counts are those of the minute; levels are the highest in it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(rename = "StatusMinute")]
-pub(in crate::http) struct Minute {
+pub(crate) struct Minute {
     /// The beginning of the minute.
-    pub(in crate::http) time: Moment,
+    pub(crate) time: Moment,
     /// Responses of the API and the pages, those of `refused` and `errors` included.
-    pub(in crate::http) requests: u64,
+    pub(crate) requests: u64,
     /// Responses with status 4xx.
-    pub(in crate::http) refused: u64,
+    pub(crate) refused: u64,
     /// Responses with status 5xx.
-    pub(in crate::http) errors: u64,
+    pub(crate) errors: u64,
     /// Events of the log that were processed. Rejected messages are not among them.
-    pub(in crate::http) events: u64,
+    pub(crate) events: u64,
     /// The most open connections to the live odds channel.
-    pub(in crate::http) sockets: u64,
+    pub(crate) sockets: u64,
     /// The greatest age of the data, in milliseconds.
-    pub(in crate::http) age_ms: u64,
+    pub(crate) age_ms: u64,
 }
 
 /// An incident since the start of the service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub(in crate::http) struct Incident {
-    pub(in crate::http) kind: IncidentKind,
+pub(crate) struct Incident {
+    pub(crate) kind: IncidentKind,
     /// When it was noticed.
-    pub(in crate::http) started_at: Moment,
+    pub(crate) started_at: Moment,
     /// When it was over; left out while it lasts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Moment")]
-    pub(in crate::http) ended_at: Option<Moment>,
+    pub(crate) ended_at: Option<Moment>,
     /// How often it happened within `started_at` and `ended_at`, with less than a minute between.
-    pub(in crate::http) times: u64,
+    pub(crate) times: u64,
 }
 
 /// `stale`: the data may be old. `down`: no new data for 30 seconds. `diverged`: the log has another history than the
@@ -103,7 +103,7 @@ pub(in crate::http) struct Incident {
 /// valid. `mail_late`: mails wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub(in crate::http) enum IncidentKind {
+pub(crate) enum IncidentKind {
     Stale,
     Down,
     Diverged,
@@ -114,9 +114,22 @@ pub(in crate::http) enum IncidentKind {
     MailLate,
 }
 
+impl IncidentKind {
+    pub(super) const ALL: [Self; 8] = [
+        Self::Stale,
+        Self::Down,
+        Self::Diverged,
+        Self::DiskFull,
+        Self::Rebuild,
+        Self::FoldRestart,
+        Self::KeysUnknown,
+        Self::MailLate,
+    ];
+}
+
 impl History {
     /// Adds a sample. A clock that was set back counts as one that stands still.
-    pub(in crate::http) fn add(&mut self, now: Timestamp, sample: &Sample) {
+    pub(crate) fn add(&mut self, now: Timestamp, sample: &Sample) {
         let now = self.now.map_or(now, |last| last.max(now));
         self.now = Some(now);
         self.count(now, sample);
@@ -126,12 +139,12 @@ impl History {
     }
 
     /// The minutes with samples, oldest first: at most [`MINUTES_MAX`], the latest one included.
-    pub(in crate::http) fn minutes(&self) -> impl Iterator<Item = &Minute> {
+    pub(crate) fn minutes(&self) -> impl Iterator<Item = &Minute> {
         self.minutes.iter()
     }
 
     /// The incidents that are kept, by their start, and the number of those that are not.
-    pub(in crate::http) fn incidents(&self) -> (impl DoubleEndedIterator<Item = &Incident>, u64) {
+    pub(crate) fn incidents(&self) -> (impl DoubleEndedIterator<Item = &Incident>, u64) {
         (self.incidents.iter(), self.incidents_dropped)
     }
 
@@ -192,7 +205,7 @@ impl History {
 
 impl Minute {
     /// A minute in which nothing happened.
-    pub(in crate::http) fn at(time: Moment) -> Self {
+    pub(crate) fn at(time: Moment) -> Self {
         Self {
             time,
             requests: 0,

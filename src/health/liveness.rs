@@ -6,9 +6,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::sync::watch;
 
-use super::context::LiveContext;
-use super::status::{Phase, Status};
 use crate::log::ConnectionStatus;
+use crate::projector::{Phase, Status};
 
 /// Views that were not known for this long to reflect the whole log are stale.
 pub const STALE_AFTER: Duration = Duration::from_secs(10);
@@ -67,10 +66,7 @@ pub(crate) struct FeedHealth {
 impl FeedHealth {
     /// The health by the progress of the projector and the connection to the log.
     pub(crate) fn of(status: &Status, connection: ConnectionStatus) -> Self {
-        Self::new(Liveness::of(status, connection), status)
-    }
-
-    fn new(state: Liveness, status: &Status) -> Self {
+        let state = Liveness::of(status, connection);
         let is_delayed = state != Liveness::Live || status.pending > 0;
         let lag = is_delayed.then(|| status.freshness.age());
         Self {
@@ -84,36 +80,22 @@ impl FeedHealth {
     }
 }
 
-#[derive(Debug)]
-pub(super) struct Health {
-    projector: watch::Receiver<Status>,
-    connection: watch::Receiver<ConnectionStatus>,
-    last_state: Liveness,
+/// The sources of the feed's health. Clones share them.
+#[derive(Debug, Clone)]
+pub struct FeedMonitor {
+    /// The progress of the projector.
+    pub projector: watch::Receiver<Status>,
+    /// Whether the service is connected to the log.
+    pub connection: watch::Receiver<ConnectionStatus>,
 }
 
-impl Health {
-    pub(super) fn new(context: &LiveContext) -> Self {
-        let (projector, connection) = (context.projector.clone(), context.connection.clone());
-        let last_state = Liveness::of(&projector.borrow(), *connection.borrow());
-        Self {
-            projector,
-            connection,
-            last_state,
-        }
-    }
-
-    pub(super) fn current(&self) -> FeedHealth {
-        FeedHealth::new(self.state(), &self.projector.borrow())
-    }
-
-    /// The health, if its state has changed since the last call.
-    pub(super) fn changed(&mut self) -> Option<FeedHealth> {
-        let state = self.state();
-        let before = std::mem::replace(&mut self.last_state, state);
-        (before != state).then(|| FeedHealth::new(state, &self.projector.borrow()))
-    }
-
-    fn state(&self) -> Liveness {
+impl FeedMonitor {
+    #[must_use]
+    pub fn liveness(&self) -> Liveness {
         Liveness::of(&self.projector.borrow(), *self.connection.borrow())
+    }
+
+    pub(crate) fn health(&self) -> FeedHealth {
+        FeedHealth::of(&self.projector.borrow(), *self.connection.borrow())
     }
 }

@@ -77,6 +77,16 @@ impl Status {
         }
     }
 
+    /// The last event that is folded, and the number of events that the log has after it. Without views to serve, the
+    /// new ones are all there is.
+    #[must_use]
+    pub fn reached(&self) -> (u64, u64) {
+        match (self.rebuild, self.phase) {
+            (Some(building), Phase::CatchingUp) if self.seq == 0 => building,
+            _ => (self.seq, self.pending),
+        }
+    }
+
     /// Notes the event that the views reflect; `None` without views.
     pub(crate) fn reflect(&mut self, checkpoint: Option<&Checkpoint>) {
         self.seq = checkpoint.map_or(0, |checkpoint| checkpoint.seq);

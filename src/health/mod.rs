@@ -1,0 +1,71 @@
+//! The health of the service: facts about its parts, the reasons why something is wrong, and what each means.
+//!
+//! [`Health`] reads the facts as a [`ServiceState`]; that finds the [`Reason`]s. HTTP, the live channel, the metrics and
+//! the service manager only render them.
+
+mod history;
+mod liveness;
+mod reason;
+mod state;
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use tokio::sync::watch;
+
+use crate::accounts::{KeyCache, Ledger};
+use crate::feed::Feed;
+use crate::log::Continuity;
+use crate::projector::lag::Lag;
+use crate::projector::views::Views;
+use crate::shutdown::Shutdown;
+
+pub(crate) use history::{History, Incident, IncidentKind, MINUTES_MAX, Minute, Sample, Totals};
+pub(crate) use liveness::FeedHealth;
+pub use liveness::{FeedMonitor, Liveness, STALE_AFTER};
+pub use reason::Reason;
+pub(crate) use reason::{Component, Impact};
+pub use state::{KeysState, ServiceState};
+
+/// The sources of the facts. Clones share them.
+#[derive(Debug, Clone)]
+pub struct Health {
+    pub monitor: FeedMonitor,
+    pub feed: Feed,
+    pub views: Arc<Views>,
+    pub keys: Arc<KeyCache>,
+    pub ledger: watch::Receiver<Ledger>,
+    pub continuity: Continuity,
+    pub lag: Lag,
+    /// The service is going to stop.
+    pub draining: Shutdown,
+    /// Whether the service can mail keys.
+    pub can_mail: bool,
+}
+
+impl Health {
+    /// The state of the service now.
+    #[must_use]
+    pub fn state(&self) -> ServiceState {
+        let fold = self.monitor.projector.borrow().clone();
+        let has_views = self.views.read_current().is_some();
+        let (_, oldest_mail) = self.ledger.borrow().waiting_mails(Timestamp::now());
+        ServiceState {
+            is_draining: self.draining.is_cancelled(),
+            has_views,
+            // The first views of a service replace none.
+            is_rebuilding: fold.rebuild.is_some() && (has_views || !self.views.note().is_empty()),
+            connection: *self.monitor.connection.borrow(),
+            divergences: self.continuity.divergences(),
+            keys: match (self.keys.is_complete(), self.keys.is_stale()) {
+                (false, _) => KeysState::NotReadYet,
+                (true, true) => KeysState::Stale,
+                (true, false) => KeysState::Known,
+            },
+            has_been_live: self.feed.position().generation > 0,
+            is_lagging: self.lag.should_leave(),
+            oldest_mail: self.can_mail.then_some(oldest_mail),
+            fold,
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! [`ServiceState`]: what the service knows of itself at a time, and what is wrong then.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::history::{Condition, IncidentKind, Sample, Totals};
+use super::liveness::{Liveness, STALE_AFTER};
+use super::reason::{Component, Impact, Reason};
+use crate::log::{ConnectionStatus, Divergence};
+use crate::projector::{Phase, Status};
+
+/// Mails are late when the oldest has waited for this long. The first retries of a delivery take less.
+const MAIL_LATE_AFTER: Duration = Duration::from_secs(5 * 60);
+
+/// What the service knows of itself at a time.
+#[derive(Debug, Clone)]
+pub struct ServiceState {
+    /// The progress of the projector.
+    pub fold: Status,
+    pub connection: ConnectionStatus,
+    /// The streams that have another history than was read.
+    pub divergences: BTreeMap<&'static str, Divergence>,
+    /// Whether there are views to read.
+    pub has_views: bool,
+    /// Whether views are built in place of others.
+    pub is_rebuilding: bool,
+    /// Whether this process has been live before.
+    pub has_been_live: bool,
+    pub keys: KeysState,
+    /// Whether the views lag while those of another replica do not.
+    pub is_lagging: bool,
+    /// How long the oldest mail has waited; `None` if the service sends no mail.
+    pub oldest_mail: Option<Duration>,
+    /// Whether the service is going to stop.
+    pub is_draining: bool,
+}
+
+/// Whether the service knows which keys are valid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeysState {
+    Known,
+    NotReadYet,
+    /// It could not learn for too long whether keys were revoked.
+    Stale,
+}
+
+impl ServiceState {
+    /// Whether the feed receives what happens.
+    #[must_use]
+    pub fn liveness(&self) -> Liveness {
+        Liveness::of(&self.fold, self.connection)
+    }
+
+    /// All that is wrong.
+    pub fn reasons(&self) -> impl Iterator<Item = Reason> {
+        Reason::ALL.into_iter().filter(|reason| self.has(*reason))
+    }
+
+    fn has(&self, reason: Reason) -> bool {
+        let (phase, age) = (self.fold.phase, self.fold.freshness.age());
+        let is_disk_full = self.fold.failure.as_ref().map(|failure| failure.is_disk_full);
+        match reason {
+            Reason::DiskFull => is_disk_full == Some(true),
+            Reason::FoldFailed => is_disk_full == Some(false),
+            Reason::Stopping => self.is_draining,
+            Reason::OpeningViews => phase == Phase::OpeningViews,
+            Reason::LogDiverged => !self.divergences.is_empty(),
+            Reason::ViewsDiverged => phase == Phase::Diverged,
+            Reason::LogUnreachable => phase == Phase::WaitingForLog && !self.connection.up,
+            Reason::LogSilent => phase == Phase::WaitingForLog && self.connection.up,
+            Reason::CatchingUp => phase == Phase::CatchingUp,
+            Reason::NoViews => !self.has_views,
+            Reason::KeysNotRead => self.keys == KeysState::NotReadYet,
+            Reason::KeysStale => self.keys == KeysState::Stale,
+            Reason::Lagging => self.is_lagging,
+            Reason::Disconnected => !self.connection.up,
+            Reason::ViewsDown => self.liveness() == Liveness::Down,
+            Reason::ViewsStale => self.is_stale() && age >= STALE_AFTER,
+            Reason::ViewsBehind => self.is_stale() && age < STALE_AFTER && self.has_been_live,
+            Reason::Starting => self.is_stale() && age < STALE_AFTER && !self.has_been_live,
+            Reason::Rebuilding => self.is_rebuilding,
+            Reason::MailLate => self.oldest_mail.is_some_and(|age| age >= MAIL_LATE_AFTER),
+        }
+    }
+
+    fn is_stale(&self) -> bool {
+        self.liveness() == Liveness::Stale
+    }
+
+    /// Why reads are not right, or older than `age_max`; empty if they are as requested.
+    #[must_use]
+    pub fn unready(&self, age_max: Option<Duration>) -> String {
+        for reason in self.reasons() {
+            match reason.meaning().unready {
+                Some(_) if reason == Reason::LogDiverged => return self.diverged(),
+                Some(unready) => return unready.to_owned(),
+                None => {}
+            }
+        }
+        let is_old = age_max.is_some_and(|max| self.fold.freshness.age() > max);
+        let older = if is_old { "the views are older than `fresh`" } else { "" };
+        older.to_owned()
+    }
+
+    fn diverged(&self) -> String {
+        let reasons: Vec<&str> = self.divergences.values().map(|d| &*d.reason).collect();
+        format!("{}; see `railbird log accept --help`", reasons.join("; "))
+    }
+
+    /// What the history needs, with these counts.
+    pub(crate) fn sample(&self, totals: Totals, sockets: u64) -> Sample {
+        Sample {
+            totals,
+            sockets,
+            age_ms: u64::try_from(self.fold.freshness.age().as_millis()).unwrap_or(u64::MAX),
+            conditions: self.conditions(),
+        }
+    }
+
+    fn conditions(&self) -> Vec<Condition> {
+        let active: Vec<_> = self.reasons().filter_map(|r| r.meaning().incident).collect();
+        let condition = |kind| Condition {
+            kind,
+            is_active: active.contains(&kind),
+            occurrences: match kind {
+                IncidentKind::Rebuild => self.fold.rebuilds,
+                IncidentKind::FoldRestart => self.fold.failures,
+                _ => 0,
+            },
+        };
+        IncidentKind::ALL.into_iter().map(condition).collect()
+    }
+
+    /// The worst that the reasons mean for a part of the service, by the first reason that means that.
+    pub(crate) fn impact(&self, component: Component) -> Impact {
+        let impacts = self.reasons().map(|reason| reason.meaning().impacts[component as usize]);
+        impacts.fold(Impact::None, |worst, impact| match impact.severity() > worst.severity() {
+            true => impact,
+            false => worst,
+        })
+    }
+}
+
+impl Impact {
+    fn severity(self) -> u8 {
+        match self {
+            Self::None => 0,
+            Self::Operational(_) => 1,
+            Self::Degraded(_) => 2,
+            Self::Down(_) => 3,
+        }
+    }
+}
