@@ -21,12 +21,12 @@ use uuid::Uuid;
 
 use crate::accounts::{self, AccountCommands, Ended, KeyCache, Ledger, UseLog};
 use crate::clock::Clock;
+use crate::feed::Feed;
+use crate::health::{FeedMonitor, Health};
 use crate::http::state::{App, DevKey, Pages};
 use crate::http::{self, AccessLog, AdminAccess, HttpServer, Origins, SignUpOutcome, StatusBoard};
 use crate::limits::plans::Plans;
 use crate::limits::{HashedLimiter, NetworkConnections, Proxies};
-use crate::feed::Feed;
-use crate::health::{FeedMonitor, Health};
 use crate::live::{CloseReason, FanOut, LiveContext};
 use crate::log::runtime::{DetachedRuntime, LOG_THREADS};
 use crate::log::{ACCOUNTS, Continuity, Durability, Lease, Log, NatsConfig, RACING, Role};

@@ -34,10 +34,10 @@ static PUBLISH_TO_SOCKET: HistogramSettings = HistogramSettings {
     ],
 };
 
-/// The help texts of gauges.
+/// Gauges with their labels, and their help texts.
 #[rustfmt::skip]
 const GAUGES: [(&str, &str); 36] = [
-    ("railbird_build_info", "1, with the version and the commit of the program."),
+    ("railbird_build_info{version,revision}", "1, with the version and the commit of the program."),
     ("railbird_ready", "1 while reads are right and /readyz returns 200."),
     ("railbird_log_connected", "1 while the service is connected to NATS."),
     ("railbird_log_seq", "Sequence of the last event that the views reflect."),
@@ -45,10 +45,10 @@ const GAUGES: [(&str, &str); 36] = [
     ("railbird_log_lag_seconds", "Time since the views were last known to hold the whole log."),
     ("railbird_last_event_timestamp_seconds", "When the log recorded the last event that the views reflect, as a Unix time; 0 before the first."),
     ("railbird_log_missing", "Sequences up to the last event for which the log has no event."),
-    ("railbird_log_diverged", "1 if the stream has another history than the service has read."),
-    ("railbird_log_settings_drift", "Settings of the stream that are not those that railbird creates it with."),
-    ("railbird_log_bytes", "Size of the stream, as of the last minute in which NATS answered."),
-    ("railbird_log_bytes_max", "Size at which the stream rejects messages, if it has a limit."),
+    ("railbird_log_diverged{stream}", "1 if the stream has another history than the service has read."),
+    ("railbird_log_settings_drift{stream}", "Settings of the stream that are not those that railbird creates it with."),
+    ("railbird_log_bytes{stream}", "Size of the stream, as of the last minute in which NATS answered."),
+    ("railbird_log_bytes_max{stream}", "Size at which the stream rejects messages, if it has a limit."),
     ("railbird_fold_failed", "1 while an error stops the fold."),
     ("railbird_views_position", "48 bits of a hash of the log, the schema and the sequence of the views."),
     ("railbird_views_digest", "48 bits of the digest of the views: equal on all replicas with the same position."),
@@ -75,7 +75,7 @@ const GAUGES: [(&str, &str); 36] = [
     ("process_max_fds", "Maximum number of open file descriptors."),
 ];
 
-/// The help texts of counters without labels. They count from the start.
+/// Counters without labels, and their help texts. They count from the start.
 #[rustfmt::skip]
 const COUNTERS: [(&str, &str); 16] = [
     ("railbird_events_folded_total", "Events folded into views."),
@@ -96,21 +96,23 @@ const COUNTERS: [(&str, &str); 16] = [
     ("railbird_mails_given_up_total", "Mails to subscribers that will not be tried again."),
 ];
 
-/// The help texts of counters with labels.
+/// Counters with labels, and their help texts.
 #[rustfmt::skip]
 const LABELED_COUNTERS: [(&str, &str); 11] = [
-    ("railbird_log_holes_total", "Holes in the log that were read over, by whether messages were deleted or lost."),
-    ("railbird_log_resets_total", "Other histories that an operator has accepted in place of the one that was read."),
-    (EVENTS_REJECTED.name, "Rejected messages, by reason."),
-    (http::REQUESTS, "Answers, by route. Those to probes are not in it."),
-    (http::PROBES, "Answers to probes, by route."),
-    ("railbird_ws_resumed_total", "Clients that resumed, by whether every message they missed was replayed."),
-    (WS_CLOSED.name, "WebSockets closed by the service, by close code."),
-    ("railbird_unauthorized_total", "Requests without a valid key, by reason."),
-    (SIGN_UPS.name, "Forms submitted on the pricing page, by outcome."),
-    ("railbird_rate_limited_total", "Requests over a limit, by limit."),
-    (MAILS_FAILED.name, "Failed attempts to send a mail, by reason."),
+    ("railbird_log_holes_total{stream,cause}", "Holes in the log that were read over, by whether messages were deleted or lost."),
+    ("railbird_log_resets_total{stream}", "Other histories that an operator has accepted in place of the one that was read."),
+    ("railbird_events_rejected_total{reason}", "Rejected messages, by reason."),
+    ("railbird_http_requests_total{route,method,status}", "Answers, by route. Those to probes are not in it."),
+    ("railbird_probes_total{route,status}", "Answers to probes, by route."),
+    ("railbird_ws_resumed_total{recovered}", "Clients that resumed, by whether every message they missed was replayed."),
+    ("railbird_ws_closed_total{code}", "WebSockets closed by the service, by close code."),
+    ("railbird_unauthorized_total{reason}", "Requests without a valid key, by reason."),
+    ("railbird_sign_ups_total{outcome}", "Forms submitted on the pricing page, by outcome."),
+    ("railbird_rate_limited_total{limit}", "Requests over a limit, by limit."),
+    ("railbird_mails_failed_total{reason}", "Failed attempts to send a mail, by reason."),
 ];
+
+const CPU_SECONDS: (&str, &str) = ("process_cpu_seconds_total", "User and system CPU time.");
 
 /// A counter with a label, whose values are known.
 #[derive(Debug)]
@@ -178,6 +180,28 @@ macro_rules! label_values {
 }
 pub(crate) use label_values;
 
+/// A metric without its labels.
+fn name(metric: &'static str) -> &'static str {
+    metric.split('{').next().unwrap_or(metric)
+}
+
+/// Every metric, with its labels and its help text.
+pub(crate) fn described() -> Vec<(String, &'static str)> {
+    let histograms = [&PUBLISH_TO_SOCKET, &http::REQUEST_DURATION].map(|histogram| {
+        let labels = match histogram.label {
+            "" => String::new(),
+            label => format!("{{{label}}}"),
+        };
+        (format!("{}{labels}", histogram.name), histogram.help)
+    });
+    let counters = COUNTERS.into_iter().chain(LABELED_COUNTERS);
+    let metrics = GAUGES.into_iter().chain(counters).chain([CPU_SECONDS]);
+    let metrics = metrics.map(|(metric, help)| (metric.to_owned(), help));
+    let mut described: Vec<_> = metrics.chain(histograms).collect();
+    described.sort();
+    described
+}
+
 /// Installs the recorder that [`render`] reads. Further calls have no effect.
 pub(crate) fn install() {
     HANDLE.get_or_init(|| {
@@ -185,11 +209,11 @@ pub(crate) fn install() {
         let handle = recorder.handle();
         // An error means that the process has a recorder already, which is not ours to replace.
         let _ = metrics::set_global_recorder(recorder);
-        for (name, help) in GAUGES {
-            describe_gauge!(name, help);
+        for (metric, help) in GAUGES {
+            describe_gauge!(name(metric), help);
         }
-        for (name, help) in COUNTERS.into_iter().chain(LABELED_COUNTERS) {
-            describe_counter!(name, help);
+        for (metric, help) in COUNTERS.into_iter().chain(LABELED_COUNTERS) {
+            describe_counter!(name(metric), help);
         }
         for (name, _) in COUNTERS {
             counter!(name).increment(0);
@@ -209,9 +233,9 @@ pub(crate) fn render() -> String {
     let mut text = handle.map(PrometheusHandle::render).unwrap_or_default();
     histogram::render(&mut text);
     // The counters of the recorder have no fractions.
-    let (name, seconds) = ("process_cpu_seconds_total", process::cpu_seconds());
+    let ((name, help), seconds) = (CPU_SECONDS, process::cpu_seconds());
     text.push_str(&format!(
-        "# HELP {name} User and system CPU time.\n# TYPE {name} counter\n{name} {seconds}\n"
+        "# HELP {name} {help}\n# TYPE {name} counter\n{name} {seconds}\n"
     ));
     text
 }

@@ -208,8 +208,14 @@ fn rooms() -> Vec<(String, BTreeSet<String>)> {
         };
         let uses = names(cells.get(2).copied().unwrap_or_default());
         let above: BTreeSet<String> = rooms.iter().map(|(room, _)| room.clone()).collect();
-        assert!(uses.is_subset(&above), "{room} uses a room that stands below it");
-        let uses = match cells.get(2).is_some_and(|cell| cell.starts_with("all above")) {
+        assert!(
+            uses.is_subset(&above),
+            "{room} uses a room that stands below it"
+        );
+        let uses = match cells
+            .get(2)
+            .is_some_and(|cell| cell.starts_with("all above"))
+        {
             true => above.difference(&uses).cloned().collect(),
             false => uses,
         };
@@ -586,7 +592,7 @@ fn the_tests_that_documents_name_are_there() {
         let letters = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
         word.matches('_').count() > 2 && word.chars().all(letters)
     };
-    for document in ["ARCHITECTURE.md", "tests/racing.rs"] {
+    for document in ["docs/reliability.md", "tests/racing.rs"] {
         let text = fs::read_to_string(root().join(document)).unwrap();
         let names: Vec<&str> = text.split('`').filter(is_name).collect();
         assert!(names.len() > 10, "{document} names tests");
@@ -602,16 +608,20 @@ fn the_tests_that_documents_name_are_there() {
 #[tokio::test]
 async fn the_files_in_schemas_are_what_the_command_writes() {
     let written = tempfile::tempdir().unwrap();
-    let out = written.path().display().to_string();
-    assert_eq!(railbird(["schemas", "--out", &out]).await.code, 0);
-    for entry in fs::read_dir(written.path()).unwrap() {
-        let name = entry.unwrap().file_name();
-        let new = fs::read_to_string(written.path().join(&name)).unwrap();
-        let kept = fs::read_to_string(root().join("schemas").join(&name)).unwrap_or_default();
-        assert!(
-            new == kept,
-            "{} differs: run `railbird schemas`",
-            name.display()
-        );
+    let out = |folder: &str| written.path().join(folder).display().to_string();
+    let (schemas, docs) = (out("schemas"), out("docs"));
+    let output = railbird(["schemas", "--out", &schemas, "--docs", &docs]).await;
+    assert_eq!(output.code, 0, "{}", output.all);
+    for folder in ["schemas", "docs"] {
+        for entry in fs::read_dir(written.path().join(folder)).unwrap() {
+            let name = Path::new(folder).join(entry.unwrap().file_name());
+            let new = fs::read_to_string(written.path().join(&name)).unwrap();
+            let kept = fs::read_to_string(root().join(&name)).unwrap_or_default();
+            assert!(
+                new == kept,
+                "{} differs: run `railbird schemas --docs docs`",
+                name.display()
+            );
+        }
     }
 }

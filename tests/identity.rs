@@ -5,8 +5,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use async_nats::jetstream::stream::{Config, Republish};
-use railbird::projector::Phase;
 use railbird::log::{ACCOUNTS, Log, LogError, RACING, StreamName};
+use railbird::projector::Phase;
 use serde_json::Value;
 use tokio::time::timeout;
 

@@ -56,7 +56,7 @@ async fn a_full_stream_of_facts_leaves_room_for_keys_and_is_announced() {
     for part in [
         "the log is full",
         "maximum bytes exceeded",
-        "docs/operating.md",
+        "docs/production.md",
     ] {
         assert!(published.all.contains(part), "{}", published.all);
     }

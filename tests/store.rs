@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use projections::SCHEMA_VERSION;
-use railbird::projector::Phase;
 use railbird::log::RACING;
+use railbird::projector::Phase;
 use tokio::time::timeout;
 
 use crate::support::*;

@@ -13,10 +13,11 @@ use std::io;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use events::{Moment, RacingDate};
+use parking_lot::{Mutex, RwLock};
 use rustix::fs::statvfs;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -295,8 +296,7 @@ impl Store {
                 return Ok((found, seq));
             }
         }
-        let gate = self.commit_gate.read();
-        let _no_commit = gate.unwrap_or_else(PoisonError::into_inner);
+        let _no_commit = self.commit_gate.read();
         if is_writing(self.commits.load(Ordering::Acquire)) {
             return Err(StoreError::Torn);
         }
@@ -305,17 +305,7 @@ impl Store {
 
     /// The checkpoint that the views reflect; `None` in a fresh store.
     pub fn checkpoint(&self) -> Option<Checkpoint> {
-        self.lock_checkpoint().clone()
-    }
-
-    fn lock_checkpoint(&self) -> MutexGuard<'_, Option<Checkpoint>> {
-        let checkpoint = self.checkpoint.lock();
-        checkpoint.unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn followers(&self) -> MutexGuard<'_, CommitFollowers> {
-        let followers = self.followers.lock();
-        followers.unwrap_or_else(PoisonError::into_inner)
+        self.checkpoint.lock().clone()
     }
 
     /// The sequence of the last message that the views reflect; 0 before the first.
@@ -330,8 +320,7 @@ impl Store {
 
     /// Whether a commit failed halfway. Such a store answers nothing.
     pub fn is_torn(&self) -> bool {
-        let gate = self.commit_gate.read();
-        let _no_commit = gate.unwrap_or_else(PoisonError::into_inner);
+        let _no_commit = self.commit_gate.read();
         is_writing(self.commits.load(Ordering::Acquire))
     }
 
@@ -399,9 +388,8 @@ impl Store {
         let value = with_checksum(CHECKPOINT, &json::render(&checkpoint));
         batch.insert(CHECKPOINT, value);
 
-        let gate = self.commit_gate.write();
-        let _no_reader = gate.unwrap_or_else(PoisonError::into_inner);
-        let mut followers = self.followers();
+        let _no_reader = self.commit_gate.write();
+        let mut followers = self.followers.lock();
         self.flusher.write(|| {
             self.commits.fetch_add(1, Ordering::AcqRel);
             Ok(self.tree.apply_batch(batch)?)
@@ -413,7 +401,7 @@ impl Store {
             export.follow(changes.iter().map(|(key, ..)| (*key, &writes[*key])));
         }
         self.seq.store(checkpoint.seq, Ordering::Release);
-        *self.lock_checkpoint() = Some(checkpoint.clone());
+        *self.checkpoint.lock() = Some(checkpoint.clone());
         self.commits.fetch_add(1, Ordering::Release);
         Ok(checkpoint)
     }

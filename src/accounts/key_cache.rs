@@ -1,12 +1,13 @@
 //! [`KeyCache`]: the keys that are valid, as every request checks them.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use events::{Moment, Text};
 use jiff::Timestamp;
+use parking_lot::{RwLock, RwLockWriteGuard};
 
 use super::key::is_of_env;
 use super::{Holder, KeyId, KeyUses, Ledger, SecretHash, UseCounter};
@@ -108,13 +109,13 @@ impl KeyCache {
 
     /// The plans in force.
     pub fn plans(&self) -> Plans {
-        self.read().plans.clone()
+        self.keys.read().plans.clone()
     }
 
     /// Puts other plans in force, for all keys at once. A holder whose plan has other limits than before starts with
     /// full quotas, as after a change of plan; the others keep theirs.
     pub fn replace_plans(&self, plans: Plans) {
-        let mut keys = self.write();
+        let mut keys = self.keys.write();
         keys.replace_plans(plans);
         // Open WebSockets of plans without live odds are closed.
         self.count_loss(keys);
@@ -126,7 +127,7 @@ impl KeyCache {
         if self.refused_env.is_some_and(|env| is_of_env(key, env)) {
             return Err(Refusal::NotValid);
         }
-        let keys = self.read();
+        let keys = self.keys.read();
         if keys.complete && keys.freshness.age() > self.stale_max {
             return Err(Refusal::Stale);
         }
@@ -144,18 +145,18 @@ impl KeyCache {
 
     /// A key that is valid.
     pub fn get(&self, key_id: KeyId) -> Option<Arc<KeyEntry>> {
-        self.read().entries.get(&key_id).cloned()
+        self.keys.read().entries.get(&key_id).cloned()
     }
 
     /// Notes the end of the stream, if the server reported it, and how far it is read.
     pub(super) fn advance(&self, head: Option<Head>, seq: u64) {
-        self.write().freshness.advance(head, seq);
+        self.keys.write().freshness.advance(head, seq);
     }
 
     /// The time since the keys were last known to reflect the whole stream.
     #[must_use]
     pub fn age(&self) -> Duration {
-        self.read().freshness.age()
+        self.keys.read().freshness.age()
     }
 
     /// Whether keys are not accepted, because it is not known for too long whether any was revoked.
@@ -166,7 +167,7 @@ impl KeyCache {
 
     /// Whether a key is known to be invalid. Before all keys are read, none is.
     pub fn has_lost(&self, key_id: KeyId) -> bool {
-        let keys = self.read();
+        let keys = self.keys.read();
         match keys.entries.get(&key_id) {
             Some(entry) => !entry.is_valid(),
             None => keys.complete,
@@ -175,7 +176,7 @@ impl KeyCache {
 
     /// Whether the plan of a key is known not to include live odds.
     pub fn is_without_live_odds(&self, key_id: KeyId) -> bool {
-        let keys = self.read();
+        let keys = self.keys.read();
         let entry = keys.entries.get(&key_id);
         entry.is_some_and(|entry| entry.meter.plan().connections.is_none())
     }
@@ -187,7 +188,7 @@ impl KeyCache {
 
     /// Whether every valid key is in the cache.
     pub fn is_complete(&self) -> bool {
-        self.read().complete
+        self.keys.read().complete
     }
 
     /// The use of keys.
@@ -197,12 +198,12 @@ impl KeyCache {
 
     /// The number of valid keys.
     pub fn count(&self) -> usize {
-        self.read().entries.len()
+        self.keys.read().entries.len()
     }
 
     /// Replaces the cache by all valid keys of a ledger, and marks it as complete.
     pub fn fill(&self, ledger: &Ledger, now: Moment) {
-        let mut keys = self.write();
+        let mut keys = self.keys.write();
         *keys = keys.cleared();
         for (key_id, _) in ledger.keys() {
             keys.insert(self, ledger, key_id, now, &[]);
@@ -213,7 +214,7 @@ impl KeyCache {
 
     /// Updates the keys that changed in a ledger.
     pub(super) fn update(&self, ledger: &Ledger, changed: &[KeyId], now: Moment) {
-        let mut keys = self.write();
+        let mut keys = self.keys.write();
         let removed: Vec<_> = changed.iter().filter_map(|id| keys.remove(*id)).collect();
         for key_id in changed {
             keys.insert(self, ledger, *key_id, now, &removed);
@@ -225,10 +226,16 @@ impl KeyCache {
 
     /// Removes the keys that have expired.
     pub(super) fn remove_expired(&self, now: Moment) {
-        if self.read().ends.first().is_none_or(|(end, _)| *end > now) {
+        if self
+            .keys
+            .read()
+            .ends
+            .first()
+            .is_none_or(|(end, _)| *end > now)
+        {
             return;
         }
-        let mut keys = self.write();
+        let mut keys = self.keys.write();
         while let Some((end, key_id)) = keys.ends.first().copied()
             && end <= now
         {
@@ -239,7 +246,7 @@ impl KeyCache {
 
     /// Removes all keys and marks the cache as incomplete.
     pub(super) fn clear(&self) {
-        let mut keys = self.write();
+        let mut keys = self.keys.write();
         *keys = keys.cleared();
         self.count_loss(keys);
     }
@@ -252,15 +259,7 @@ impl KeyCache {
 
     #[cfg(test)]
     pub(super) fn entries(&self) -> HashMap<KeyId, Arc<KeyEntry>> {
-        self.read().entries.clone()
-    }
-
-    fn read(&self) -> RwLockReadGuard<'_, CachedKeys> {
-        self.keys.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write(&self) -> RwLockWriteGuard<'_, CachedKeys> {
-        self.keys.write().unwrap_or_else(PoisonError::into_inner)
+        self.keys.read().entries.clone()
     }
 }
 
@@ -547,7 +546,7 @@ mod tests {
         stream.append(on_plan(&one, "free"));
         let cache = cache_of(&stream);
         let size = |cache: &KeyCache| {
-            let keys = cache.read();
+            let keys = cache.keys.read();
             (
                 keys.entries.capacity(),
                 keys.ends.len(),

@@ -6,11 +6,12 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use events::Moment;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use super::KeyId;
@@ -168,14 +169,14 @@ impl Default for KeyUses {
 impl KeyUses {
     /// The use of a key, with the requests that this process has just counted.
     pub fn get(&self, key_id: KeyId, now: Moment) -> Option<KeyUse> {
-        let mut uses = self.lock();
+        let mut uses = self.uses.lock();
         uses.observe(key_id, self.process, now);
         uses.known.get(key_id)
     }
 
     /// The counter of a key in this process.
     pub(super) fn counter(&self, key_id: KeyId) -> Arc<UseCounter> {
-        let mut uses = self.lock();
+        let mut uses = self.uses.lock();
         let (counter, _) = uses.counters.entry(key_id).or_default();
         Arc::clone(counter)
     }
@@ -183,7 +184,7 @@ impl KeyUses {
     /// What this process has counted until a moment and not written. Drops the counters of keys that are not valid any
     /// more, and what is too old.
     pub(super) fn unwritten(&self, until: Moment) -> Vec<(KeyId, KeyUse)> {
-        let mut guard = self.lock();
+        let mut guard = self.uses.lock();
         let uses = &mut *guard;
         let key_ids: Vec<KeyId> = uses.counters.keys().copied().collect();
         for key_id in key_ids {
@@ -201,7 +202,7 @@ impl KeyUses {
 
     /// Notes that the stream has the use of a key by this process.
     pub(super) fn written(&self, key_id: KeyId, written: &KeyUse) {
-        let mut uses = self.lock();
+        let mut uses = self.uses.lock();
         if uses.known.of_process(key_id, self.process).as_ref() == Some(written) {
             uses.unwritten.remove(&key_id);
         }
@@ -219,14 +220,10 @@ impl KeyUses {
 
     /// Folds messages of the stream: subjects and payloads.
     pub(super) fn fold<'a>(&self, messages: impl Iterator<Item = (&'a str, &'a [u8])>) {
-        let mut uses = self.lock();
+        let mut uses = self.uses.lock();
         for (subject, payload) in messages {
             uses.known.fold_message(subject, payload);
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, CountedUses> {
-        self.uses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -432,7 +429,7 @@ mod tests {
         counter.count(network(1));
         drop(counter);
         assert_eq!(uses.unwritten(noon), [(key(1), used(noon, 1))]);
-        assert!(uses.lock().counters.is_empty());
+        assert!(uses.uses.lock().counters.is_empty());
         assert_eq!(
             uses.unwritten(noon),
             [(key(1), used(noon, 1))],
@@ -443,6 +440,6 @@ mod tests {
         assert_eq!(uses.unwritten(noon), [(key(1), used(noon, 2))]);
         let later: Moment = (noon.timestamp() + KEY_USE_AGE_MAX).into();
         assert_eq!(uses.unwritten(later), [], "too old");
-        assert!(uses.lock().unwritten.is_empty());
+        assert!(uses.uses.lock().unwritten.is_empty());
     }
 }

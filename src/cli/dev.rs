@@ -21,9 +21,9 @@ use super::serve::ServiceArgs;
 use crate::accounts::{ApiKey, DEV_ENV, KeyIssued};
 use crate::app::Service;
 use crate::http::state::App;
-use crate::projector::Phase;
 use crate::log::Log;
 use crate::mail::Mailing;
+use crate::projector::Phase;
 use crate::shutdown::{Shutdown, Signals, StoppedAtOnce};
 
 /// Interval at which the state of the key cache is polled.

@@ -1,12 +1,13 @@
 //! `railbird schemas`.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::Args;
 use serde_json::Value;
 
+use super::reference;
 use super::report::result;
 use crate::asyncapi;
 use crate::http::openapi;
@@ -17,24 +18,35 @@ pub(super) struct Schemas {
     /// Folder to write the files to.
     #[arg(long, value_name = "DIR", default_value = "schemas")]
     out: PathBuf,
+    /// Folder to write the pages of commands and metrics to; none are written without it.
+    #[arg(long, value_name = "DIR")]
+    docs: Option<PathBuf>,
 }
 
 impl Schemas {
     pub(super) fn run(self) -> anyhow::Result<()> {
-        fs::create_dir_all(&self.out)
-            .with_context(|| format!("the folder {} cannot be created", self.out.display()))?;
-        for schema in events::schemas() {
-            self.write(&schema.name, &schema.schema)?;
+        let mut documents: Vec<(String, Value)> = events::schemas()
+            .into_iter()
+            .map(|schema| (schema.name, schema.schema))
+            .collect();
+        documents.push(("openapi.json".to_owned(), openapi()));
+        documents.push(("asyncapi.json".to_owned(), asyncapi::document()));
+        for (name, document) in documents {
+            write(&self.out, &name, &format!("{document:#}\n"))?;
         }
-        self.write("openapi.json", &openapi())?;
-        self.write("asyncapi.json", &asyncapi::document())
-    }
-
-    fn write(&self, name: &str, value: &Value) -> anyhow::Result<()> {
-        let path = self.out.join(name);
-        fs::write(&path, format!("{value:#}\n"))
-            .with_context(|| format!("{} cannot be written", path.display()))?;
-        result(path.display());
+        if let Some(docs) = self.docs {
+            write(&docs, "commands.md", &reference::commands())?;
+            write(&docs, "metrics.md", &reference::metrics())?;
+        }
         Ok(())
     }
+}
+
+fn write(folder: &Path, name: &str, text: &str) -> anyhow::Result<()> {
+    fs::create_dir_all(folder)
+        .with_context(|| format!("the folder {} cannot be created", folder.display()))?;
+    let path = folder.join(name);
+    fs::write(&path, text).with_context(|| format!("{} cannot be written", path.display()))?;
+    result(path.display());
+    Ok(())
 }

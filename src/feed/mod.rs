@@ -12,10 +12,11 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use events::{Moment, RacingDate};
+use parking_lot::Mutex;
 use projections::{Checkpoint, LiveKind, LiveUpdate, LogIdentity};
 use tokio::sync::watch;
 
@@ -56,7 +57,7 @@ impl Feed {
         open_from: Option<RacingDate>,
     ) {
         let position = {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             for update in updates {
                 if update.seq > state.position.seq {
                     state.append(update);
@@ -71,7 +72,7 @@ impl Feed {
 
     /// Opens races again that were closed by a date, with their images.
     pub fn reopen(&self, open: Vec<LiveUpdate>) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         for update in open {
             state.append(update);
         }
@@ -81,7 +82,7 @@ impl Feed {
     /// before them that could be replayed.
     pub fn reset(&self, checkpoint: &Checkpoint, open: Vec<LiveUpdate>, replayed: Replayed) {
         let position = {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             state.clear();
             state.position.generation += 1;
             state.position.epoch = epoch(&checkpoint.log);
@@ -103,7 +104,7 @@ impl Feed {
     }
 
     pub fn position(&self) -> Position {
-        self.state().position.clone()
+        self.state.lock().position.clone()
     }
 
     /// Waits until the feed reflects a log sequence.
@@ -115,12 +116,12 @@ impl Feed {
 
     /// At most `max` messages from an index on; `None` if they are not kept.
     pub fn tail(&self, from: u64, max: usize) -> Option<FeedTail> {
-        self.state().tail(from, max)
+        self.state.lock().tail(from, max)
     }
 
     /// The current images of the open races that `wants` selects.
     pub fn snapshots(&self, wants: impl Fn(&Topic) -> bool) -> Snapshots {
-        self.state().snapshots(wants)
+        self.state.lock().snapshots(wants)
     }
 
     /// The messages from an index on, and the images after them of the open races that `wants` selects. `None` if the
@@ -130,7 +131,7 @@ impl Feed {
         from: u64,
         wants: impl Fn(&Topic) -> bool,
     ) -> Option<(FeedTail, Snapshots)> {
-        let state = self.state();
+        let state = self.state.lock();
         Some((state.tail(from, usize::MAX)?, state.snapshots(wants)))
     }
 
@@ -145,7 +146,7 @@ impl Feed {
         by: ConflatedBy,
         wants: impl Fn(&Topic, LiveKind) -> bool,
     ) -> Option<(Vec<Bytes>, Position)> {
-        self.state().conflated(from, by, wants)
+        self.state.lock().conflated(from, by, wants)
     }
 
     /// The index of the first message for a client that has received everything up to the event at `since`, which was
@@ -161,24 +162,20 @@ impl Feed {
         epoch: Option<&str>,
         recorded_at: Option<Moment>,
     ) -> Result<u64, NotRecovered> {
-        self.state().resume(since, epoch, recorded_at)
+        self.state.lock().resume(since, epoch, recorded_at)
     }
 
     /// When the log recorded the event at a sequence, or the last one before it. `None` if that is not known, or the
     /// sequence is of another generation than the feed, and so maybe of another log.
     pub fn recorded_at(&self, generation: u64, seq: u64) -> Option<Moment> {
-        let state = self.state();
+        let state = self.state.lock();
         let known = state.position.generation == generation;
         known.then(|| state.recorded_at(seq)).flatten()
     }
 
     /// The number of open races.
     pub(crate) fn open_races(&self) -> usize {
-        self.state().open_races()
-    }
-
-    fn state(&self) -> MutexGuard<'_, FeedState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().open_races()
     }
 }
 

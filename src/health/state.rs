@@ -58,7 +58,11 @@ impl ServiceState {
 
     fn has(&self, reason: Reason) -> bool {
         let (phase, age) = (self.fold.phase, self.fold.freshness.age());
-        let is_disk_full = self.fold.failure.as_ref().map(|failure| failure.is_disk_full);
+        let is_disk_full = self
+            .fold
+            .failure
+            .as_ref()
+            .map(|failure| failure.is_disk_full);
         match reason {
             Reason::DiskFull => is_disk_full == Some(true),
             Reason::FoldFailed => is_disk_full == Some(false),
@@ -98,7 +102,11 @@ impl ServiceState {
             }
         }
         let is_old = age_max.is_some_and(|max| self.fold.freshness.age() > max);
-        let older = if is_old { "the views are older than `fresh`" } else { "" };
+        let older = if is_old {
+            "the views are older than `fresh`"
+        } else {
+            ""
+        };
         older.to_owned()
     }
 
@@ -118,7 +126,10 @@ impl ServiceState {
     }
 
     fn conditions(&self) -> Vec<Condition> {
-        let active: Vec<_> = self.reasons().filter_map(|r| r.meaning().incident).collect();
+        let active: Vec<_> = self
+            .reasons()
+            .filter_map(|r| r.meaning().incident)
+            .collect();
         let condition = |kind| Condition {
             kind,
             is_active: active.contains(&kind),
@@ -133,10 +144,14 @@ impl ServiceState {
 
     /// The worst that the reasons mean for a part of the service, by the first reason that means that.
     pub(crate) fn impact(&self, component: Component) -> Impact {
-        let impacts = self.reasons().map(|reason| reason.meaning().impacts[component as usize]);
-        impacts.fold(Impact::None, |worst, impact| match impact.severity() > worst.severity() {
-            true => impact,
-            false => worst,
+        let impacts = self
+            .reasons()
+            .map(|reason| reason.meaning().impacts[component as usize]);
+        impacts.fold(Impact::None, |worst, impact| {
+            match impact.severity() > worst.severity() {
+                true => impact,
+                false => worst,
+            }
         })
     }
 }

@@ -75,8 +75,7 @@ pub(super) enum ApiError {
     Internal(String),
 }
 
-const NOT_READABLE: &str =
-    "What was asked for cannot be read, and is being restored; see /readyz";
+const NOT_READABLE: &str = "What was asked for cannot be read, and is being restored; see /readyz";
 
 /// A value that cannot be read is not served, and the projector rebuilds the views.
 impl From<StoreError> for ApiError {

@@ -98,7 +98,12 @@ impl Readiness {
     pub(super) fn of(app: &App, age_max: Option<Duration>) -> Self {
         let state = app.health.state();
         let (reason, liveness) = (state.unready(age_max), state.liveness());
-        let ServiceState { fold: status, connection, divergences, .. } = state;
+        let ServiceState {
+            fold: status,
+            connection,
+            divergences,
+            ..
+        } = state;
         let (seq, pending) = status.reached();
         let progress = match seq + pending {
             0 => 1.0,

@@ -12,15 +12,15 @@ use super::error::{ApiError, capitalized};
 use super::status::board::StatusBoard;
 use crate::accounts::{AccountCommands, KeyCache, Ledger};
 use crate::clock::Clock;
+use crate::feed::Feed;
 use crate::health::Health;
 use crate::limits::{HashedLimiter, Proxies};
 use crate::live::FanOut;
-use crate::feed::Feed;
 use crate::log::{Continuity, Durability};
 use crate::metrics::HttpMetrics;
-use crate::projector::{Phase, ProjectorHandle};
 use crate::projector::snapshots::SnapshotRequests;
 use crate::projector::views::Views;
+use crate::projector::{Phase, ProjectorHandle};
 use crate::public_url::PublicUrl;
 use crate::shutdown::Shutdown;
 

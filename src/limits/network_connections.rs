@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::network::Network;
 
@@ -34,7 +36,7 @@ impl NetworkConnections {
     /// A permit for a connection; `None` if the network has as many as it may have.
     pub fn acquire(&self, client: impl Into<Network>) -> Option<NetworkPermit> {
         let network = client.into();
-        let mut counts = lock(&self.counts);
+        let mut counts = self.counts.lock();
         let count = counts.entry(network).or_default();
         if *count >= self.connections_max {
             return None;
@@ -49,17 +51,13 @@ impl NetworkConnections {
 
 impl Drop for NetworkPermit {
     fn drop(&mut self) {
-        if let Entry::Occupied(mut count) = lock(&self.counts).entry(self.network) {
+        if let Entry::Occupied(mut count) = self.counts.lock().entry(self.network) {
             *count.get_mut() -= 1;
             if *count.get() == 0 {
                 count.remove();
             }
         }
     }
-}
-
-fn lock(counts: &Mutex<HashMap<Network, usize>>) -> MutexGuard<'_, HashMap<Network, usize>> {
-    counts.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -82,6 +80,6 @@ mod tests {
         assert!(acquire("2001:db8:0:1::3").is_some());
         drop(held);
         assert!(acquire("192.0.2.1").is_some());
-        assert_eq!(lock(&connections.counts).len(), 1);
+        assert_eq!(connections.counts.lock().len(), 1);
     }
 }

@@ -1,9 +1,10 @@
 //! [`ConnectionLimits`]: how many clients there may be, of one key holder and altogether.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tracing::Span;
 
@@ -69,7 +70,7 @@ pub(crate) enum ConnectionRefused {
 
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        let mut per_holder = lock(&self.per_holder);
+        let mut per_holder = self.per_holder.lock();
         if let Some(count) = per_holder.get_mut(&self.holder) {
             *count -= 1;
             if *count == 0 {
@@ -113,7 +114,7 @@ impl ConnectionLimits {
             permit.ok_or(ConnectionRefused::NetworkFull)
         };
         let of_network = network.map(acquire).transpose()?;
-        let mut per_holder = lock(&self.per_holder);
+        let mut per_holder = self.per_holder.lock();
         let count = per_holder.entry(holder.clone()).or_default();
         *count += 1;
         let connection_id = self.next_connection_id.fetch_add(1, Ordering::Relaxed);
@@ -137,7 +138,7 @@ impl ConnectionLimits {
 
     /// The clients of a key holder.
     pub(super) fn of_holder(&self, holder: &Holder) -> u32 {
-        lock(&self.per_holder).get(holder).copied().unwrap_or(0)
+        self.per_holder.lock().get(holder).copied().unwrap_or(0)
     }
 
     /// Waits until all permits have been given back. None is granted after that.
@@ -148,8 +149,4 @@ impl ConnectionLimits {
             slots.forget();
         }
     }
-}
-
-fn lock(per_holder: &PerHolder) -> MutexGuard<'_, HashMap<Holder, u32>> {
-    per_holder.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::feed::Feed;
 use crate::accounts::KeyCache;
+use crate::feed::Feed;
 use crate::health::FeedMonitor;
 use crate::metrics::LiveMetrics;
 use crate::shutdown::Shutdown;

@@ -155,12 +155,12 @@ mod tests {
 
     use super::ShardHandle;
     use crate::accounts::KeyCache;
+    use crate::feed::Feed;
     use crate::health::FeedMonitor;
     use crate::limits::plans::Plans;
     use crate::live::LiveContext;
-    use crate::feed::Feed;
-    use crate::projector::{Phase, Status};
     use crate::log::ConnectionStatus;
+    use crate::projector::{Phase, Status};
     use crate::shutdown::Shutdown;
 
     fn context() -> LiveContext {

@@ -5,11 +5,11 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::close_reason::CloseReason;
-use crate::feed::NotRecovered;
 use super::filter::{Filter, Follows, Kinds};
-use crate::health::FeedHealth;
 use super::request::{Id, Op, RequestError};
 use super::subscription::{CONFLATE_MS, HEARTBEAT_MS, LiveSubscription};
+use crate::feed::NotRecovered;
+use crate::health::FeedHealth;
 
 /// The fields that `welcome` and `ack` share: the outcome of a resume, and the values in force.
 #[derive(Debug, Serialize, JsonSchema)]

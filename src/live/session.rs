@@ -22,12 +22,12 @@ use super::batch::FeedCursor;
 use super::close_reason::CloseReason;
 use super::connection::Connection;
 use super::connection_limits::ConnectionPermit;
-use crate::feed::{Feed, NotRecovered, Position, Snapshots, frame};
-use crate::health::FeedHealth;
 use super::new_client::NewClient;
 use super::quota::InboundQuota;
 use super::server_message::{InForce, ServerMessage, server_time};
 use super::subscription::{LiveSubscription, ResumePoint};
+use crate::feed::{Feed, NotRecovered, Position, Snapshots, frame};
+use crate::health::FeedHealth;
 use crate::metrics::LiveMetrics;
 
 /// How long a client may take to close its side of the connection.

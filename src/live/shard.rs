@@ -25,11 +25,11 @@ use tokio::time::{MissedTickBehavior, interval, sleep_until};
 use super::batch::{FeedBatch, FeedCursor, SelectedFrames};
 use super::close_reason::CloseReason;
 use super::context::{ClientGuard, LiveContext};
-use crate::feed::{Position, Topic};
 use super::followers::Followers;
 use super::new_client::NewClient;
 use super::session::{Session, SessionContext};
 use crate::accounts::KeyId;
+use crate::feed::{Position, Topic};
 use crate::health::Liveness;
 
 /// Messages that a shard takes from the feed at a time.

@@ -6,8 +6,8 @@ use std::time::Duration;
 use events::Moment;
 use projections::LiveKind;
 
-use crate::feed::{FeedMessage, Topic};
 use super::filter::{Filter, Follows, Kinds};
+use crate::feed::{FeedMessage, Topic};
 
 /// Milliseconds between odds messages that a client may ask for.
 pub(crate) const CONFLATE_MS: RangeInclusive<u64> = 0..=60_000;

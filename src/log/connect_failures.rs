@@ -1,11 +1,12 @@
 //! [`ConnectFailures`]: logs why NATS cannot be reached, once for each reason.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_nats::{ConnectErrorKind, ConnectOptions, Server};
+use parking_lot::Mutex;
 use tokio::time::timeout;
 
 use super::address::{NatsAddress, host_and_port};
@@ -47,7 +48,7 @@ impl ConnectFailures {
     }
 
     fn log(&self, reason: String) {
-        let mut logged = self.logged();
+        let mut logged = self.logged.lock();
         if logged.contains(&reason) {
             return;
         }
@@ -75,10 +76,6 @@ impl ConnectFailures {
             logged.clear();
         }
         logged.insert(reason);
-    }
-
-    fn logged(&self) -> MutexGuard<'_, BTreeSet<String>> {
-        self.logged.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -68,7 +68,7 @@ pub enum LogError {
     #[error("the message is larger than the server's max_payload")]
     TooLarge,
     /// The stream or the server is at its limit.
-    #[error("the log is full ({0}): an operator makes room, see \"Space\" in docs/operating.md")]
+    #[error("the log is full ({0}): an operator makes room, see \"Space\" in docs/production.md")]
     Full(String),
     /// A subject has more messages than the caller reads.
     #[error("the log has more than {max} messages on {subject}")]

@@ -4,9 +4,11 @@
 //! one has a counter for each bucket, and an observation costs two additions.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 /// All histograms of the process, in the order in which they were made.
 static ALL: Mutex<Vec<Arc<DurationHistogram>>> = Mutex::new(Vec::new());
@@ -36,7 +38,7 @@ pub(crate) struct DurationHistogram {
 impl DurationHistogram {
     /// The histogram for a value of the label. It exists once in a process.
     pub(super) fn get(settings: &'static HistogramSettings, value: &'static str) -> Arc<Self> {
-        let mut all = all();
+        let mut all = ALL.lock();
         let known = all
             .iter()
             .find(|histogram| (histogram.settings.name, histogram.value) == (settings.name, value));
@@ -96,13 +98,9 @@ impl DurationHistogram {
     }
 }
 
-fn all() -> MutexGuard<'static, Vec<Arc<DurationHistogram>>> {
-    ALL.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Writes all histograms in the Prometheus text format.
 pub(super) fn render(text: &mut String) {
-    let mut all = all().clone();
+    let mut all = ALL.lock().clone();
     all.sort_by_key(|histogram| histogram.settings.name);
     for same in all.chunk_by(|a, b| a.settings.name == b.settings.name) {
         let HistogramSettings { name, help, .. } = same[0].settings;

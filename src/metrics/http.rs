@@ -20,8 +20,8 @@ pub(super) static REQUEST_DURATION: HistogramSettings = HistogramSettings {
     ],
 };
 
-pub(super) const REQUESTS: &str = "railbird_http_requests_total";
-pub(super) const PROBES: &str = "railbird_probes_total";
+const REQUESTS: &str = "railbird_http_requests_total";
+const PROBES: &str = "railbird_probes_total";
 
 /// What is counted in place of a path, a method or a status that the service does not have: each of its own would let
 /// clients make any number of series.

@@ -6,8 +6,8 @@ use projections::open_races;
 
 use super::Projector;
 use super::fold::{FoldError, blocking};
-use crate::feed::Replayed;
 use super::status::Phase;
+use crate::feed::Replayed;
 use crate::log::{LogReplaced, RACING, Resolution};
 
 impl Projector {

@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use crate::clock::Uptime;
 use super::status::{Phase, Status};
+use crate::clock::Uptime;
 use crate::log::{ConnectionStatus, Log, LogError};
 
 /// How often a replica looks at its lag.

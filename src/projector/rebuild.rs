@@ -9,9 +9,9 @@ use tokio::task::spawn_blocking;
 use super::announcer::Announcer;
 use super::fold::{FoldError, RunningFold};
 use super::snapshots::load_latest;
+use super::status::{Phase, Status};
 use super::views::{NewStore, Views};
 use crate::clock::Uptime;
-use super::status::{Phase, Status};
 use crate::log::{Batch, Freshness, Log, LogReplaced, LogState};
 use crate::metrics;
 
@@ -208,10 +208,10 @@ mod tests {
     use tokio::sync::watch;
 
     use super::super::fold::{FoldError, RunningFold};
+    use super::super::status::Status;
     use super::super::views::Views;
     use super::{Candidate, RebuildProgress};
     use crate::clock::Uptime;
-    use super::super::status::Status;
     use crate::log::{Batch, Freshness, Head, LogMessage};
 
     /// The last messages of a log at this time.

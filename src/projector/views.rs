@@ -10,11 +10,12 @@ use std::fs::{self, File, TryLockError};
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockWriteGuard, mpsc};
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use parking_lot::{Mutex, RwLock};
 use projections::{SCHEMA_VERSION, Store, StoreError, VIEWS_VERSION, check_free_space, free_bytes};
 
 /// sled reads the whole store while it opens it. A store that takes longer than the slowest disk would is damaged: sled
@@ -173,7 +174,7 @@ impl Views {
         if parsed.as_ref().is_some_and(StoreName::is_readable) && path.is_dir() {
             match open_checked(&path) {
                 Ok(store) if store.checkpoint().is_some() => {
-                    *self.write_current() = Some(NamedStore {
+                    *self.current.write() = Some(NamedStore {
                         name: name.to_owned(),
                         store: Arc::new(store),
                     });
@@ -199,7 +200,7 @@ impl Views {
         leftovers.sort();
         let is_current = self.read_current().is_some() && is_this(in_force);
         if !is_current && leftovers.last().is_some_and(|name| is_this(name)) {
-            *lock_mutex(&self.unfinished) = leftovers.pop();
+            *self.unfinished.lock() = leftovers.pop();
         }
         if self.read_current().is_none() && in_force.starts_with('v') {
             leftovers.push(in_force.to_owned());
@@ -248,31 +249,27 @@ impl Views {
 
     /// The store that is served.
     pub fn current(&self) -> Option<Arc<Store>> {
-        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        let current = self.current.read();
         Some(Arc::clone(&current.as_ref()?.store))
     }
 
     /// The store that is served, and its schema.
     pub fn current_with_schema(&self) -> Option<(Arc<Store>, u32)> {
-        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        let current = self.current.read();
         let current = current.as_ref()?;
         Some((Arc::clone(&current.store), current.schema()))
     }
 
     /// The store that is served, with its name.
     pub fn read_current(&self) -> Option<NamedStore> {
-        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        let current = self.current.read();
         current.clone()
-    }
-
-    fn write_current(&self) -> RwLockWriteGuard<'_, Option<NamedStore>> {
-        self.current.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Why the process did not continue views, and whether new ones are in force, for operators; empty if it continued
     /// all.
     pub fn note(&self) -> String {
-        let note = lock_mutex(&self.note);
+        let note = self.note.lock();
         match note.reason.as_str() {
             "" => String::new(),
             reason => format!("{reason}; {}", note.outcome),
@@ -284,7 +281,7 @@ impl Views {
     /// # Errors
     /// Returns an error if the disk is full or the folder cannot be written.
     pub fn begin(&self) -> anyhow::Result<NewStore> {
-        let unfinished = lock_mutex(&self.unfinished).take();
+        let unfinished = self.unfinished.lock().take();
         if let Some(name) = unfinished {
             let path = self.folder.join(&name);
             match open_checked(&path) {
@@ -330,8 +327,8 @@ impl Views {
     pub fn promote(&self, mut new: NewStore, reason: Option<&str>) -> anyhow::Result<()> {
         new.store().flush()?;
         write_pointer(&self.folder, new.name())?;
-        let old = std::mem::replace(&mut *self.write_current(), new.built.take());
-        lock_mutex(&self.note).outcome = REBUILT;
+        let old = std::mem::replace(&mut *self.current.write(), new.built.take());
+        self.note.lock().outcome = REBUILT;
         if let Some(reason) = reason {
             self.note_replaced(format!("the views were replaced: {reason}"));
         }
@@ -357,7 +354,7 @@ impl Views {
         let failed = self.read_current().context("there are no views")?;
         let is_torn = failed.store.is_torn();
         if is_torn {
-            *self.write_current() = None;
+            *self.current.write() = None;
         }
         let reopened = self
             .copy(&failed.name)
@@ -365,7 +362,7 @@ impl Views {
         if reopened.is_ok() {
             tracing::warn!(reason, "what was on disk of the views is continued");
             let outcome = REOPENED;
-            *lock_mutex(&self.note) = Note { reason, outcome };
+            *self.note.lock() = Note { reason, outcome };
         }
         if is_torn {
             match reopened {
@@ -399,13 +396,13 @@ impl Views {
     fn note_unused(&self, reason: String) {
         tracing::warn!(reason, "the views in the data folder are not used");
         let outcome = UNUSED;
-        *lock_mutex(&self.note) = Note { reason, outcome };
+        *self.note.lock() = Note { reason, outcome };
     }
 
     fn note_replaced(&self, reason: String) {
         tracing::warn!(reason, "new views are in force");
         let outcome = REBUILT;
-        *lock_mutex(&self.note) = Note { reason, outcome };
+        *self.note.lock() = Note { reason, outcome };
     }
 }
 
@@ -426,10 +423,6 @@ fn retire(old: NamedStore, folder: &Path) {
         }
         tracing::warn!(path = %folder.display(), "a replaced store is still in use, the next start removes it");
     });
-}
-
-fn lock_mutex<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn lock(data: &Path, folder: &Path) -> anyhow::Result<File> {

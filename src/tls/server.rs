@@ -1,10 +1,11 @@
 //! [`TlsServer`]: handshakes with the certificate of this moment.
 
 use std::io;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use parking_lot::RwLock;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep, timeout};
@@ -48,12 +49,12 @@ struct CurrentCertificate(RwLock<Certificate>);
 impl CurrentCertificate {
     fn get(&self) -> Certificate {
         // No holder of the lock can panic.
-        let current = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let current = self.0.read();
         current.clone()
     }
 
     fn replace(&self, certificate: Certificate) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = certificate;
+        *self.0.write() = certificate;
     }
 }
 

@@ -1,8 +1,8 @@
 //! [`Store::export`] and [`StoreImport`]: all views as rows, while commits go on, and a store made of them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 
 use super::recount::compare;
 use super::{CHECKPOINT, CHECKSUM_BYTES, Checkpoint, Store, StoreError, parse, with_checksum};
@@ -73,8 +73,7 @@ impl Store {
         &self,
         mut write: impl FnMut(&str, Option<&[u8]>) -> Result<(), E>,
     ) -> Result<Checkpoint, E> {
-        let one_at_a_time = self.exports.lock();
-        let _one_at_a_time = one_at_a_time.unwrap_or_else(PoisonError::into_inner);
+        let _one_at_a_time = self.exports.lock();
         // Before the first read: each row that is read is either as the last commit left it, or among the changes.
         self.followers().export = Some(RunningExport::default());
         let read = self.entries(self.tree.iter()).try_for_each(|entry| {

@@ -7,10 +7,12 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use super::error::StoreError;
 
@@ -67,7 +69,7 @@ impl Flusher {
         &self,
         work: impl FnOnce() -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tail = self.tail.lock();
         if *tail == Tail::Torn {
             return Err(StoreError::Torn);
         }
@@ -129,7 +131,7 @@ impl Writer {
     }
 
     fn is_behind(&self) -> bool {
-        *self.tail.lock().unwrap_or_else(PoisonError::into_inner) == Tail::InMemory
+        *self.tail.lock() == Tail::InMemory
     }
 
     /// Does the same as `sled::Tree::flush`, without its lock.
@@ -137,7 +139,7 @@ impl Writer {
         let log = &self.db.context.pagecache.log;
         // Taken between batches, because the end of an unfinished batch is not known yet.
         let end = {
-            let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut tail = self.tail.lock();
             if *tail == Tail::Torn {
                 return Err(StoreError::Torn);
             }

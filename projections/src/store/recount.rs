@@ -1,7 +1,6 @@
 //! [`Recount`]: the digest of a store, counted from its bytes while it is written.
 
 use std::ops::Bound;
-use std::sync::PoisonError;
 
 use super::{Checkpoint, Store, StoreError, View};
 use crate::digest::{Digest, EntryHash};
@@ -55,8 +54,7 @@ impl Store {
     /// Returns [`StoreError::Corrupt`] if a value is not the one that was written, and [`StoreError::Sled`] if sled
     /// fails to read.
     pub fn recount(&self) -> Result<Recount, StoreError> {
-        let one_at_a_time = self.recounts.lock();
-        let _one_at_a_time = one_at_a_time.unwrap_or_else(PoisonError::into_inner);
+        let _one_at_a_time = self.recounts.lock();
         self.followers().recount = Some(RunningRecount::default());
         let recount = loop {
             match self.recount_chunk() {

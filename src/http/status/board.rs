@@ -1,10 +1,11 @@
 //! [`StatusBoard`]: the latest status, and the history that it is made with.
 
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use events::Moment;
 use jiff::Timestamp;
+use parking_lot::Mutex;
 
 use super::observation::Observation;
 use super::report::ServiceStatus;
@@ -47,7 +48,7 @@ impl StatusBoard {
         now: Timestamp,
         observation: Observation,
     ) -> Arc<RenderedStatus> {
-        let mut latest = self.lock();
+        let mut latest = self.latest.lock();
         latest.history.add(now, &observation.sample());
         let times = (Moment::from(self.started_at), Moment::from(now));
         let status = Arc::new(RenderedStatus {
@@ -61,10 +62,6 @@ impl StatusBoard {
 
     /// The latest status; `None` before the first.
     pub(in crate::http) fn latest(&self) -> Option<Arc<RenderedStatus>> {
-        self.lock().status.clone()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, StatusState> {
-        self.latest.lock().unwrap_or_else(PoisonError::into_inner)
+        self.latest.lock().status.clone()
     }
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::live::batch::FeedCursor;
 use crate::feed::{FeedMessage, Position};
+use crate::live::batch::FeedCursor;
 
 #[derive(Debug)]
 pub(super) struct Cursor {
@@ -98,8 +98,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::Cursor;
-    use crate::live::batch::FeedCursor;
     use crate::feed::Position;
+    use crate::live::batch::FeedCursor;
 
     fn position(head: u64, seq: u64) -> Position {
         Position {

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use projections::LiveKind;
 
 use super::{Session, TOO_FAR_BEHIND, VIEWS_REBUILT};
-use crate::live::batch::{FeedBatch, FeedCursor, SelectedFrames};
 use crate::feed::{ConflatedBy, FeedMessage, Position};
+use crate::live::batch::{FeedBatch, FeedCursor, SelectedFrames};
 use crate::live::filter::Kinds;
 use crate::live::server_message::ServerMessage;
 

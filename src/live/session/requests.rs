@@ -5,10 +5,10 @@ use std::time::Instant;
 use serde_json::Value;
 
 use super::{Session, TOO_FAR_BEHIND};
+use crate::feed::{NotRecovered, Snapshots};
 use crate::live::batch::FeedCursor;
 use crate::live::close_reason::CloseReason;
 use crate::live::connection::Incoming;
-use crate::feed::{NotRecovered, Snapshots};
 use crate::live::filter::Filter;
 use crate::live::request::{Op, Request, RequestError, invalid_parameter};
 use crate::live::server_message::{InForce, ServerMessage};

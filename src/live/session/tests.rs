@@ -15,11 +15,11 @@ use tungstenite::{Error, Message};
 
 use super::{Session, SessionContext};
 use crate::accounts::{Holder, KeyId};
+use crate::feed::{EventTime, Feed, Replayed, frame};
+use crate::health::{FeedHealth, Liveness};
 use crate::limits::NetworkConnections;
 use crate::live::batch::FeedCursor;
 use crate::live::connection_limits::ConnectionLimits;
-use crate::feed::{EventTime, Feed, Replayed, frame};
-use crate::health::{FeedHealth, Liveness};
 use crate::live::new_client::NewClient;
 use crate::live::subscription::LiveSubscription;
 

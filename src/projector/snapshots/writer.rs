@@ -12,9 +12,9 @@ use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 use uuid::Uuid;
 
+use super::super::status::{Phase, Status};
 use super::parts::PartEncoder;
 use super::{ViewsSnapshot, metadata};
-use super::super::status::{Phase, Status};
 use crate::log::{Lease, Log, LogError, ObjectWriter, Role};
 use crate::metrics;
 use crate::projector::views::Views;

@@ -41,7 +41,7 @@ macro_rules! guide {
 }
 
 /// The navigation, in its order.
-const PAGES: [NavPage; 19] = [
+const PAGES: [NavPage; 21] = [
     NavPage {
         group: "Start",
         title: "Get started",
@@ -77,6 +77,8 @@ const PAGES: [NavPage; 19] = [
     guide!("Operators", "Production", "production"),
     guide!("Operators", "Scaling", "scaling"),
     guide!("Operators", "Operating", "operating"),
+    guide!("Operators", "Commands", "commands"),
+    guide!("Operators", "Metrics", "metrics"),
     guide!("Operators", "Reliability", "reliability"),
     guide!("Operators", "Privacy", "privacy"),
     guide!("Operators", "Benchmarks", "benchmarks"),

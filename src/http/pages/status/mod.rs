@@ -20,12 +20,12 @@ use events::Moment;
 use self::chart::{Chart, bars};
 use self::words::{date_time, number};
 use super::{SCRIPT_POLICY, html_response};
+use crate::health::{Incident, Minute, STALE_AFTER};
 use crate::http::error::ApiError;
 use crate::http::routes::Routes;
 use crate::http::state::App;
 use crate::http::status::latest;
 use crate::http::status::report::ServiceStatus;
-use crate::health::{Incident, Minute, STALE_AFTER};
 
 /// Data of this age is stale. A chart of fresh data stays low.
 const AGE_SCALE_MIN_MS: u64 = STALE_AFTER.as_millis() as u64;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use events::Moment;
 
-pub(super) use crate::http::pages::words::number;
 use crate::health::{Component, IncidentKind};
+pub(super) use crate::http::pages::words::number;
 use crate::http::status::observation::ComponentState;
 
 /// A duration in its largest unit, such as `3 min`. `web/status.js` has the same function.
