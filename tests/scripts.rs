@@ -71,6 +71,7 @@ fn scripts_that_use_their_own_tools_see_no_others() {
     let mut bash = Command::new("bash");
     bash.env("RAILBIRD_OWN_TOOLS", "1")
         .env("RAILBIRD_NODE", folder.path().join("node"))
+        .env("PYTHONUNBUFFERED", "1")
         .env("TMPDIR", temp.path());
     let check = "source script/tools.sh
         for name in $NAMES; do
@@ -78,6 +79,7 @@ fn scripts_that_use_their_own_tools_see_no_others() {
         done
         ! on_path_since node 22 0 || echo \"$PATH has a node\"
         [[ -z ${RAILBIRD_NODE:-} ]] || echo \"a variable names $RAILBIRD_NODE\"
+        [[ -z ${PYTHONUNBUFFERED:-} ]] || echo \"Python is as somebody has set it\"
         ls -A \"$HOME\"
         cargo --version >/dev/null
         python3 --version >/dev/null";

@@ -64,6 +64,8 @@ impl Example {
             .arg(root.join(folder).join(file))
             .args(args)
             .env("PYTHONPATH", root.join("clients/python/src"))
+            // As on a terminal, each line is there at once.
+            .env("PYTHONUNBUFFERED", "1")
             .envs(variables.iter().copied())
             .envs([("NO_PROXY", "127.0.0.1"), ("no_proxy", "127.0.0.1")])
             .stdin(Stdio::piped())
