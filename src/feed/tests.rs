@@ -404,7 +404,7 @@ fn check_all(feed: &Feed, model: &Model, bounds: Bounds) {
     let (first, complete_from) = model.kept(bounds);
     check_tail(feed, model, first);
     check_resume(feed, model, complete_from, bounds);
-    assert!(feed.state().events.len() <= bounds.events);
+    assert!(feed.state.lock().events.len() <= bounds.events);
     for seq in (model.seq + 1).saturating_sub(bounds.events as u64)..=model.seq {
         let expected = (seq > 0).then(|| recorded_at(seq));
         assert_eq!(feed.recorded_at(position.generation, seq), expected);
@@ -567,7 +567,7 @@ fn closed_races_are_dropped_oldest_first_and_open_ones_never() {
     // The first of them is open again.
     publish(&feed, &mut model, 1, Fact::Status);
     let known: BTreeSet<u16> = feed
-        .state()
+        .state.lock()
         .races
         .keys()
         .map(|race| race.race_number.get())
@@ -598,7 +598,7 @@ fn races_that_nobody_closes_are_closed_by_their_date_and_bounded_in_number() {
     let late = model.update(7, Fact::Quote).expect("an update");
     feed.publish(vec![late.clone()], &events(model.seq), date("2026-10-04"));
     assert_eq!((open(), feed.position().head), (0, 8));
-    assert_eq!(feed.state().races.len(), SMALL.closed_races);
+    assert_eq!(feed.state.lock().races.len(), SMALL.closed_races);
     // The clock that closed them is corrected.
     let image = LiveUpdate {
         messages: Vec::new(),
@@ -631,7 +631,7 @@ fn many_or_large_messages_stay_within_the_bounds() {
         &events(count),
         None,
     );
-    assert_eq!(feed.state().ring.len(), BOUNDS.messages);
+    assert_eq!(feed.state.lock().ring.len(), BOUNDS.messages);
     let resumed = |seq| feed.resume(seq, None, Some(recorded_at(seq)));
     assert_eq!(resumed(10), Err(NotRecovered::TooFarBehind));
     assert_eq!(resumed(11), Ok(11));
@@ -640,7 +640,7 @@ fn many_or_large_messages_stay_within_the_bounds() {
         &events(count + 70),
         None,
     );
-    let state = feed.state();
+    let state = feed.state.lock();
     assert!(
         state.ring_bytes <= BOUNDS.bytes && state.ring.len() >= 60,
         "{}",
@@ -722,7 +722,7 @@ fn a_year_of_racing_that_nobody_closes_stays_within_the_bounds() {
         // On the morning of a day, only that day and the one before are not over everywhere.
         let open = 2 * usize::from(RACES_PER_DAY);
         let marks = open_races(&store).expect("a healthy store").len();
-        let state = feed.state();
+        let state = feed.state.lock();
         assert!(
             marks <= open && state.races.len() <= open + bounds.closed_races,
             "{day}"

@@ -7,6 +7,8 @@ mod history;
 mod liveness;
 mod reason;
 mod state;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 

@@ -10,7 +10,7 @@ use crate::log::{ConnectionStatus, Divergence};
 use crate::projector::{Phase, Status};
 
 /// Mails are late when the oldest has waited for this long. The first retries of a delivery take less.
-const MAIL_LATE_AFTER: Duration = Duration::from_secs(5 * 60);
+pub(super) const MAIL_LATE_AFTER: Duration = Duration::from_secs(5 * 60);
 
 /// What the service knows of itself at a time.
 #[derive(Debug, Clone)]
@@ -157,7 +157,7 @@ impl ServiceState {
 }
 
 impl Impact {
-    fn severity(self) -> u8 {
+    pub(super) fn severity(self) -> u8 {
         match self {
             Self::None => 0,
             Self::Operational(_) => 1,

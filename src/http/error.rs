@@ -14,6 +14,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::rate_limit::set_rate_limit_headers;
+use crate::health::Reason;
 use crate::limits::Exceeded;
 use crate::limits::plans::Plan;
 

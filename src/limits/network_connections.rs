@@ -64,7 +64,7 @@ impl Drop for NetworkPermit {
 mod tests {
     use std::net::IpAddr;
 
-    use super::{NetworkConnections, lock};
+    use super::NetworkConnections;
 
     #[test]
     fn each_network_has_its_own_permits_and_leaves_nothing_behind() {

@@ -120,14 +120,14 @@ impl ConnectAttempts {
 
     pub(super) fn succeeded(&self) {
         self.tried.store(false, Ordering::Relaxed);
-        self.failures.logged().clear();
+        self.failures.logged.lock().clear();
     }
 
     /// Logs that the first attempt takes long: the library reports it only once it has failed.
     pub(super) async fn watch_first(self, connected: impl Future) {
         let is_late = timeout(NO_ANSWER_AFTER, connected).await.is_err();
         let failures = &self.failures;
-        if is_late && failures.logged().is_empty() {
+        if is_late && failures.logged.lock().is_empty() {
             let late = failures
                 .servers
                 .iter()

@@ -365,6 +365,17 @@ impl Continuity {
 }
 
 impl Divergence {
+    #[cfg(test)]
+    pub(crate) fn for_a_reason(reason: &str) -> Self {
+        Self {
+            reason: reason.to_owned(),
+            read: None,
+            found: None,
+            lost: None,
+            accepted: false,
+        }
+    }
+
     /// Whether another one found the same log.
     fn is_of_log(&self, other: &Self) -> bool {
         let identity = |of: &Self| of.found.as_ref().map(|found| found.log.clone());

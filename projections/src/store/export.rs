@@ -75,7 +75,7 @@ impl Store {
     ) -> Result<Checkpoint, E> {
         let _one_at_a_time = self.exports.lock();
         // Before the first read: each row that is read is either as the last commit left it, or among the changes.
-        self.followers().export = Some(RunningExport::default());
+        self.followers.lock().export = Some(RunningExport::default());
         let read = self.entries(self.tree.iter()).try_for_each(|entry| {
             let (key, value) = entry?;
             match key.starts_with(keys::META) {
@@ -85,7 +85,7 @@ impl Store {
         });
         let (running, checkpoint) = {
             // No commit is half done while this is locked.
-            let mut followers = self.followers();
+            let mut followers = self.followers.lock();
             (followers.export.take(), self.checkpoint())
         };
         read?;
@@ -188,7 +188,7 @@ impl StoreImport {
         batch.insert(CHECKPOINT, stored);
         self.write(batch)?;
         self.store.seq.store(checkpoint.seq, Ordering::Release);
-        *self.store.lock_checkpoint() = Some(checkpoint);
+        *self.store.checkpoint.lock() = Some(checkpoint);
         self.is_whole = true;
         Ok(())
     }

@@ -55,7 +55,7 @@ impl Store {
     /// fails to read.
     pub fn recount(&self) -> Result<Recount, StoreError> {
         let _one_at_a_time = self.recounts.lock();
-        self.followers().recount = Some(RunningRecount::default());
+        self.followers.lock().recount = Some(RunningRecount::default());
         let recount = loop {
             match self.recount_chunk() {
                 Ok(None) => {}
@@ -63,13 +63,13 @@ impl Store {
                 Err(error) => break Err(error),
             }
         };
-        self.followers().recount = None;
+        self.followers.lock().recount = None;
         self.damage.note(recount)
     }
 
     /// Counts the next values. Returns the recount when there are no more.
     fn recount_chunk(&self) -> Result<Option<Recount>, StoreError> {
-        let mut followers = self.followers();
+        let mut followers = self.followers.lock();
         let running = followers.recount.get_or_insert_default();
         let after = (Bound::Excluded(running.last_key.clone()), Bound::Unbounded);
         let mut read = 0;

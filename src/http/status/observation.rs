@@ -1,7 +1,5 @@
 //! [`Observation`]: the state of the service at a time, its parts as users know them, and figures.
 
-use std::collections::BTreeMap;
-
 use schemars::JsonSchema;
 use serde::Serialize;
 
