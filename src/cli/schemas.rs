@@ -18,7 +18,7 @@ pub(super) struct Schemas {
     /// Folder to write the files to.
     #[arg(long, value_name = "DIR", default_value = "schemas")]
     out: PathBuf,
-    /// Folder to write the pages of commands and metrics to; none are written without it.
+    /// Folder to write the pages of commands, health and metrics to; none are written without it.
     #[arg(long, value_name = "DIR")]
     docs: Option<PathBuf>,
 }
@@ -36,6 +36,7 @@ impl Schemas {
         }
         if let Some(docs) = self.docs {
             write(&docs, "commands.md", &reference::commands())?;
+            write(&docs, "health.md", &reference::health())?;
             write(&docs, "metrics.md", &reference::metrics())?;
         }
         Ok(())

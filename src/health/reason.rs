@@ -57,7 +57,7 @@ pub(crate) struct Meaning {
     pub(crate) alert: Option<&'static str>,
 }
 
-/// A part of the service, as its users know it.
+// A part of the service, as its users know it. No docstring: it would stand in the OpenAPI document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "ComponentName")]

@@ -2,6 +2,13 @@
 
 use std::time::Instant;
 
+/// More than people and programs send that change a filter; a message of the largest size fits, even in fragments of
+/// one byte.
+const MESSAGES_BURST: f64 = 100.0;
+const MESSAGES_PER_SECOND: f64 = 20.0;
+const BYTES_BURST: f64 = 256.0 * 1024.0;
+const BYTES_PER_SECOND: f64 = 64.0 * 1024.0;
+
 /// Bounds messages (pings included) and bytes from one client.
 #[derive(Debug)]
 pub(super) struct InboundQuota {
@@ -18,11 +25,11 @@ struct TokenBucket {
 }
 
 impl InboundQuota {
-    /// A full quota. A message of the largest size fits, even in fragments of one byte.
+    /// A full quota.
     pub(super) fn new(now: Instant) -> Self {
         Self {
-            messages: TokenBucket::new(100.0, 20.0),
-            bytes: TokenBucket::new(256.0 * 1024.0, 64.0 * 1024.0),
+            messages: TokenBucket::new(MESSAGES_BURST, MESSAGES_PER_SECOND),
+            bytes: TokenBucket::new(BYTES_BURST, BYTES_PER_SECOND),
             refilled_at: now,
         }
     }

@@ -1,6 +1,7 @@
 //! `/docs`: pages that can be read without scripts, whose links lead somewhere, and whose samples run.
 
 mod browser;
+mod limits;
 mod links;
 mod samples;
 

@@ -41,7 +41,7 @@ macro_rules! guide {
 }
 
 /// The navigation, in its order.
-const PAGES: [NavPage; 21] = [
+const PAGES: [NavPage; 23] = [
     NavPage {
         group: "Start",
         title: "Get started",
@@ -72,6 +72,7 @@ const PAGES: [NavPage; 21] = [
         content: NavContent::MessageReference,
     },
     guide!("Reference", "Errors", "errors"),
+    guide!("Reference", "Limits", "limits"),
     guide!("Feeders", "Feeding", "feeding"),
     guide!("Feeders", "Importing", "importing"),
     guide!("Operators", "Production", "production"),
@@ -79,6 +80,7 @@ const PAGES: [NavPage; 21] = [
     guide!("Operators", "Operating", "operating"),
     guide!("Operators", "Commands", "commands"),
     guide!("Operators", "Metrics", "metrics"),
+    guide!("Operators", "Health", "health"),
     guide!("Operators", "Reliability", "reliability"),
     guide!("Operators", "Privacy", "privacy"),
     guide!("Operators", "Benchmarks", "benchmarks"),
