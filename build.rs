@@ -18,6 +18,8 @@ const REVISION: &str = "RAILBIRD_REVISION";
 const UNKNOWN: &str = "unknown";
 
 const FOLDER: &str = "web";
+/// Its folder with the templates, which are built into the pages.
+const TEMPLATES: &str = "web/templates";
 /// The board connects as any other client does.
 const CLIENT: &str = "clients/js/railbird.js";
 /// The version in the archive of the pinned crate, whose only folder is named after it.
@@ -99,6 +101,9 @@ fn git(args: &[&str]) -> Option<String> {
 fn collect(folder: &Path, paths: &mut Vec<PathBuf>) -> Result<(), Box<dyn Error>> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
+        if path.ends_with(TEMPLATES) {
+            continue;
+        }
         match path.is_dir() {
             true => collect(&path, paths)?,
             false => paths.push(path),

@@ -13,7 +13,7 @@ fn root() -> &'static Path {
 }
 
 /// One machine, and a cluster on one machine.
-const COMPOSED: [&str; 2] = ["docker-compose.yml", "docker-compose.cluster.yml"];
+const COMPOSED: [&str; 2] = ["docker-compose.yml", "ops/docker-compose.cluster.yml"];
 
 fn compose(file: &str) -> Value {
     let python = tool(
@@ -146,7 +146,8 @@ fn the_servers_of_a_composed_cluster_differ_in_name_and_volume_alone() {
         }
     }
     // Every variable of the configuration is set.
-    let conf = ["nats.conf", "nats-cluster.conf"].map(|conf| fs::read_to_string(root().join(conf)));
+    let conf =
+        ["nats.conf", "ops/nats-cluster.conf"].map(|conf| fs::read_to_string(root().join(conf)));
     let conf = conf.map(Result::unwrap).concat();
     let code = conf.lines().filter(|line| !line.trim().starts_with('#'));
     let named = code.filter_map(|line| line.split_once("$RAILBIRD_"));
@@ -206,7 +207,7 @@ async fn each_setting_of_the_service_can_be_set_in_compose() {
 
 #[test]
 fn the_health_check_asks_whether_the_process_answers_and_not_whether_it_is_ready() {
-    let dockerfile = fs::read_to_string(root().join("Dockerfile")).unwrap();
+    let dockerfile = fs::read_to_string(root().join("ops/Dockerfile")).unwrap();
     let check = dockerfile
         .lines()
         .find(|line| line.trim_start().starts_with("CMD [\"bash\""));
@@ -232,7 +233,7 @@ async fn the_health_check_needs_no_token() {
             railbird::http::AdminAccess::new(Vec::new(), Some("0123456789abcdef"));
     })
     .await;
-    let dockerfile = fs::read_to_string(root().join("Dockerfile")).unwrap();
+    let dockerfile = fs::read_to_string(root().join("ops/Dockerfile")).unwrap();
     let check = dockerfile.lines().find_map(|line| {
         let json = line.trim_start().strip_prefix("CMD ")?;
         let words: Vec<String> = serde_json::from_str(json).ok()?;
@@ -294,7 +295,7 @@ fn the_passwords_of_compose_are_private_and_never_replaced() {
 
 /// The files that the build reads and that are no sources: of `include_...!`, of the docs, and of build.rs.
 fn files_of_the_build() -> Vec<PathBuf> {
-    let mut files: Vec<PathBuf> = ["build.rs", "Cargo.lock", "web", "templates", "plans.toml"]
+    let mut files: Vec<PathBuf> = ["build.rs", "Cargo.lock", "web", "ops/plans.toml"]
         .map(PathBuf::from)
         .to_vec();
     let texts = |text: &str| -> Vec<String> {
@@ -348,7 +349,7 @@ fn files_of_the_build() -> Vec<PathBuf> {
 
 #[test]
 fn the_image_is_built_of_all_files_that_the_build_reads() {
-    let ignore = fs::read_to_string(root().join(".dockerignore")).unwrap();
+    let ignore = fs::read_to_string(root().join("ops/Dockerfile.dockerignore")).unwrap();
     let sent: Vec<&str> = ignore
         .lines()
         .filter_map(|line| line.strip_prefix('!'))
@@ -370,5 +371,5 @@ fn the_image_is_built_of_all_files_that_the_build_reads() {
         .iter()
         .filter(|file| !sent.iter().any(|sent| file.starts_with(sent)))
         .collect();
-    assert!(missing.is_empty(), ".dockerignore leaves out {missing:?}");
+    assert!(missing.is_empty(), "the image leaves out {missing:?}");
 }

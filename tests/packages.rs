@@ -90,7 +90,7 @@ fn pack(folder: &Path) {
 
 /// Checks that a folder of an installed package has the licences of this repository.
 fn check_licences(folder: &Path) {
-    for name in ["LICENSE", "LICENSE-APACHE", "LICENSE-MIT"] {
+    for name in ["LICENSE-APACHE", "LICENSE-MIT"] {
         let text = std::fs::read(folder.join(name)).unwrap_or_else(|error| {
             panic!("{name} is not in {}: {error}", folder.display());
         });

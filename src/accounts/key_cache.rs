@@ -600,7 +600,7 @@ mod tests {
         stream.append(on_plan(&other, "standard"));
         let cache = cache_of(&stream);
         assert_eq!(remaining(&cache, &[&first, &second, &other]), [59, 58, 599]);
-        let built_in = include_str!("../../plans.toml");
+        let built_in = include_str!("../../ops/plans.toml");
         let losses = cache.losses();
         let changed = built_in.replace("requests_per_minute = 60\n", "requests_per_minute = 90\n");
         assert_ne!(changed, built_in);

@@ -186,7 +186,7 @@ impl Nats {
 /// The plans.
 #[derive(Debug, Clone, Args)]
 struct PlansFlag {
-    /// TOML file of the plans for keys and for the pricing page; the default is plans.toml, which is built in. The
+    /// TOML file of the plans for keys and for the pricing page; the default is ops/plans.toml, which is built in. The
     /// service reads it again at SIGHUP.
     #[arg(
         long = "plans",

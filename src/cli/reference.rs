@@ -40,7 +40,11 @@ pub(super) fn health() -> String {
     );
     for reason in Reason::ALL {
         let meaning = reason.meaning();
-        let _ = write!(page, "| `{reason:?}` | {} |", meaning.unready.unwrap_or_default());
+        let _ = write!(
+            page,
+            "| `{reason:?}` | {} |",
+            meaning.unready.unwrap_or_default()
+        );
         for impact in meaning.impacts {
             let _ = write!(page, " {} |", impact_word(impact));
         }

@@ -567,7 +567,8 @@ fn closed_races_are_dropped_oldest_first_and_open_ones_never() {
     // The first of them is open again.
     publish(&feed, &mut model, 1, Fact::Status);
     let known: BTreeSet<u16> = feed
-        .state.lock()
+        .state
+        .lock()
         .races
         .keys()
         .map(|race| race.race_number.get())

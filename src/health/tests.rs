@@ -164,7 +164,9 @@ fn each_trouble_impairs_the_parts_that_it_concerns() {
     check("ldlw", &[Stale, DiskFull], |s| failed(s, true));
     check("ldlw", &[Stale, FoldRestart], |s| failed(s, false));
     check("wwww", &[Rebuild], |s| s.is_rebuilding = true);
-    check("wwwl", &[MailLate], |s| s.oldest_mail = Some(MAIL_LATE_AFTER));
+    check("wwwl", &[MailLate], |s| {
+        s.oldest_mail = Some(MAIL_LATE_AFTER)
+    });
 }
 
 #[test]

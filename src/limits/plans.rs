@@ -12,7 +12,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 /// The plans without a configured file.
-const BUILT_IN: &str = include_str!("../../plans.toml");
+const BUILT_IN: &str = include_str!("../../ops/plans.toml");
 const NAME_LEN_MAX: usize = 32;
 /// The keys of a subscriber on a plan that does not say how many: one for each program, of a few.
 const KEYS_DEFAULT: NonZeroU32 = NonZeroU32::new(5).expect("not zero");
@@ -92,7 +92,7 @@ pub struct InvalidPlans {
 impl Default for Plans {
     /// The built-in plans.
     fn default() -> Self {
-        Self::parse(BUILT_IN).expect("plans.toml is tested")
+        Self::parse(BUILT_IN).expect("ops/plans.toml is tested")
     }
 }
 

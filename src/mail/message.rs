@@ -12,7 +12,7 @@ use crate::accounts::MailId;
 const AUTO_SUBMITTED: HeaderName = HeaderName::new_from_ascii_str("Auto-Submitted");
 
 #[derive(Template)]
-#[template(path = "mail/mail.txt")]
+#[template(path = "mail/mail.txt", config = "web/templates/askama.toml")]
 struct Plain<'a> {
     mail: &'a MailText,
 }
@@ -24,7 +24,7 @@ impl Plain<'_> {
 }
 
 #[derive(Template)]
-#[template(path = "mail/mail.html")]
+#[template(path = "mail/mail.html", config = "web/templates/askama.toml")]
 struct Html<'a> {
     mail: &'a MailText,
 }

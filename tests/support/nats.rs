@@ -65,7 +65,8 @@ impl Nats {
     /// Starts a server of a cluster, with the project's configuration.
     pub(super) fn start_in_cluster(membership: Membership) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        for name in ["feeders.conf", "nats.conf", "nats-cluster.conf"] {
+        std::fs::create_dir(folder.path().join("ops")).unwrap();
+        for name in ["feeders.conf", "nats.conf", "ops/nats-cluster.conf"] {
             std::fs::copy(shipped(name), folder.path().join(name)).unwrap();
         }
         Self::start_in(folder, HashMap::new(), Some(membership))
@@ -535,7 +536,7 @@ fn spawn(folder: &TempDir, port: Option<u16>, membership: Option<&Membership>) -
     let log = std::fs::File::create(folder.path().join("log")).unwrap();
     let mut command = Command::new(&program);
     let conf = match membership {
-        Some(_) => "nats-cluster.conf",
+        Some(_) => "ops/nats-cluster.conf",
         None => "nats.conf",
     };
     command.arg("--config").arg(folder.path().join(conf));

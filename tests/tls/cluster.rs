@@ -1,4 +1,4 @@
-//! nats-cluster-tls.conf: servers that show each other certificates, and clients that have to use TLS.
+//! ops/nats-cluster-tls.conf: servers that show each other certificates, and clients that have to use TLS.
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
@@ -68,7 +68,7 @@ impl Server {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         command
             .arg("--config")
-            .arg(root.join("nats-cluster-tls.conf"));
+            .arg(root.join("ops/nats-cluster-tls.conf"));
         command.args(["--name", name, "--addr", "127.0.0.1"]);
         command.args(["--port", &ports.client.to_string()]);
         command.args(["--http_port", &ports.monitor.to_string()]);
@@ -179,7 +179,7 @@ fn the_file_of_a_cluster_with_tls_has_the_settings_of_the_plain_one() {
         });
         plain.map(str::to_owned).collect::<Vec<_>>()
     };
-    let plain = settings("nats-cluster.conf");
+    let plain = settings("ops/nats-cluster.conf");
     assert!(plain.len() > 4, "{plain:?}");
-    assert_eq!(settings("nats-cluster-tls.conf"), plain);
+    assert_eq!(settings("ops/nats-cluster-tls.conf"), plain);
 }

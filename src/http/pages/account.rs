@@ -35,7 +35,7 @@ const COOKIE_CONTEXT: &str = "railbird 2026-11-22 the cookie of a session";
 
 /// The form with which someone asks for a link.
 #[derive(Template)]
-#[template(path = "pages/sign_in.html")]
+#[template(path = "pages/sign_in.html", config = "web/templates/askama.toml")]
 struct SignInPage<'a> {
     can_mail: bool,
     email: &'a str,
@@ -59,7 +59,7 @@ impl SignInPage<'_> {
 }
 
 #[derive(Template)]
-#[template(path = "pages/link_sent.html")]
+#[template(path = "pages/link_sent.html", config = "web/templates/askama.toml")]
 struct LinkSentPage<'a> {
     email: &'a str,
     link_minutes: i64,
@@ -67,7 +67,7 @@ struct LinkSentPage<'a> {
 
 /// The page of a link.
 #[derive(Template)]
-#[template(path = "pages/link.html")]
+#[template(path = "pages/link.html", config = "web/templates/askama.toml")]
 struct LinkPage<'a> {
     token: &'a str,
     /// The cookie is derived from the nonce and the token: pressing the button again starts the same session.
@@ -77,7 +77,7 @@ struct LinkPage<'a> {
 
 /// The last page of someone who left, or ended a link.
 #[derive(Template)]
-#[template(path = "pages/left.html")]
+#[template(path = "pages/left.html", config = "web/templates/askama.toml")]
 enum LeftPage {
     Left,
     /// The address was never confirmed, and gets no mail again.

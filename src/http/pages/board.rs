@@ -21,7 +21,7 @@ use crate::http::routes::Routes;
 use crate::http::state::App;
 
 #[derive(Template)]
-#[template(path = "pages/board.html")]
+#[template(path = "pages/board.html", config = "web/templates/askama.toml")]
 struct BoardPage {
     /// Whether the page can ask this service for a key, instead of the visitor.
     has_dev_key: bool,

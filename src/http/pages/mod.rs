@@ -145,7 +145,7 @@ const UNSEEN_BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::f
 const RETRY_AFTER_SECONDS: u32 = 5;
 
 #[derive(Template)]
-#[template(path = "pages/problem.html")]
+#[template(path = "pages/problem.html", config = "web/templates/askama.toml")]
 struct ErrorPage {
     title: &'static str,
     text: &'static str,

@@ -42,7 +42,7 @@ label_values! {
 }
 
 #[derive(Template)]
-#[template(path = "pages/pricing.html")]
+#[template(path = "pages/pricing.html", config = "web/templates/askama.toml")]
 struct PricingPage<'a> {
     plans: Vec<PlanCard<'a>>,
     closed: Option<&'static str>,
@@ -69,7 +69,7 @@ struct PlanCard<'a> {
 }
 
 #[derive(Template)]
-#[template(path = "pages/sent.html")]
+#[template(path = "pages/sent.html", config = "web/templates/askama.toml")]
 struct SentPage<'a> {
     plan: String,
     approval: bool,

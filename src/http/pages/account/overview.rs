@@ -47,7 +47,7 @@ pub(super) enum FormOutcome {
 }
 
 #[derive(Template)]
-#[template(path = "pages/account.html")]
+#[template(path = "pages/account.html", config = "web/templates/askama.toml")]
 struct AccountPage {
     outcome: FormOutcome,
     plan: String,

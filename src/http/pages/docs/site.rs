@@ -104,8 +104,8 @@ const FILES: [(&str, &str); 11] = files![
     "examples/live_odds.mjs",
     "examples/live_odds.py",
     "nats.conf",
-    "nats-cluster.conf",
-    "plans.toml"
+    "ops/nats-cluster.conf",
+    "ops/plans.toml"
 ];
 
 /// The picture in a guide.
@@ -131,7 +131,7 @@ const UNKNOWN: &str =
     "# This page does not exist\n\nUse the navigation, or [start here](start.md).\n";
 
 #[derive(Template)]
-#[template(path = "pages/docs.html")]
+#[template(path = "pages/docs.html", config = "web/templates/askama.toml")]
 struct DocsPage<'a> {
     title: &'a str,
     /// The path of this page; empty on an unknown one.

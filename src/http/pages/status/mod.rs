@@ -31,7 +31,7 @@ use crate::http::status::report::ServiceStatus;
 const AGE_SCALE_MIN_MS: u64 = STALE_AFTER.as_millis() as u64;
 
 #[derive(Template)]
-#[template(path = "pages/status.html")]
+#[template(path = "pages/status.html", config = "web/templates/askama.toml")]
 struct StatusPage<'a> {
     status: &'a ServiceStatus,
     as_of: String,
