@@ -17,9 +17,9 @@ temps=()
 remove_temps() { rm -rf ${temps[@]+"${temps[@]}"} || true; }
 trap remove_temps EXIT
 
-# Programs, files and variables that are on a machine by chance hide what is missing on others. With RAILBIRD_OWN_TOOLS=1, the
-# scripts use only what they have installed, with an empty HOME and a PATH of the system's programs, and so do the
-# programs that they start. For these the variable names the folder.
+# Programs, files and variables that are on a machine by chance hide what is missing on others. With
+# RAILBIRD_OWN_TOOLS=1, the scripts use only what they have installed, with an empty HOME and a PATH of the system's
+# programs, and so do the programs that they start. For these the variable names the folder.
 own_tools() {
   local name
   unset RAILBIRD_{NATS_SERVER,PYTHON,DOCUMENTS_PYTHON,NODE,BROWSER,NGINX,HAPROXY,CADDY,PROMETHEUS,PROMTOOL,WRK}
