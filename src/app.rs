@@ -29,7 +29,7 @@ use crate::limits::plans::Plans;
 use crate::limits::{HashedLimiter, NetworkConnections, Proxies};
 use crate::live::{CloseReason, FanOut, LiveContext};
 use crate::log::runtime::{DetachedRuntime, LOG_THREADS};
-use crate::log::{ACCOUNTS, Continuity, Durability, Lease, Log, NatsConfig, RACING, Role};
+use crate::log::{ACCOUNTS, Continuity, Durability, Log, NatsConfig, RACING, Role};
 use crate::mail::{FailureReason, Mailing, Outbox};
 use crate::metrics::{self, HttpMetrics, LiveMetrics};
 use crate::projector::announcer::Announcer;
@@ -141,82 +141,48 @@ impl Service {
         // First: from here on connections are accepted, and wait for `run`. None is refused.
         let draining = shutdown.child_token();
         let (http, admin) = servers(&config, &draining, &shutdown).await?;
-        let views = Arc::new(Views::open(&config.data)?);
-        let log_runtime = DetachedRuntime::start("log", LOG_THREADS)?;
-        let (log, accounts_log) = connect(&log_runtime, config.nats.clone()).await?;
-        let (mut tasks, runtime) = (Supervisor::default(), log_runtime.handle());
-        let continuity = Continuity::open(&config.data)
-            .context("the streams that the data folder has seen cannot be read")?;
-        let durability = watch_log(&mut tasks, runtime, &log, &continuity);
-        let (feed, followed) = (Feed::default(), (log.clone(), continuity.clone()));
-        let replica: Arc<str> = Uuid::now_v7().to_string().into();
-        let lease = log.lease(Role::Announcer, &replica);
-        let announcer = start_announcer(&mut tasks, runtime, &log, lease, shutdown.clone());
-        let projector = start_projector(&mut tasks, runtime, followed, (&views, &feed), announcer);
-        let watched = (log.clone(), replica, config.lag_max);
-        let lag = start_lag_watch(&mut tasks, runtime, watched, &projector);
-        let snapshots = start_snapshots(&mut tasks, runtime, (&log, &views, &config), &projector);
-        let followed = (accounts_log.clone(), continuity.clone());
-        let (keys, ledger, use_log) = follow_accounts(&mut tasks, runtime, followed, &config)?;
-        let monitor = FeedMonitor {
-            projector: projector.status.clone(),
-            connection: log.connection(),
-        };
-        let live = LiveContext {
-            feed: feed.clone(),
-            metrics: Arc::new(LiveMetrics::default()),
-            keys: Arc::clone(&keys),
-            monitor: monitor.clone(),
-            shutdown: shutdown.clone(),
-        };
-        let health = Health {
-            monitor,
-            feed: feed.clone(),
-            views: Arc::clone(&views),
-            keys: Arc::clone(&keys),
-            ledger: ledger.clone(),
-            continuity: continuity.clone(),
-            lag,
-            draining: draining.clone(),
-            can_mail: config.mailing.is_some(),
-        };
-        let fan_out = start_fan_out(&mut tasks, runtime, &live, &config)?;
-        let commands = AccountCommands::new(accounts_log, ledger.clone());
+        let mut start = Start::new(&config, &shutdown)?;
+        let logs = start.connect().await?;
+        let fold = start.fold(&logs)?;
+        let accounts = start.follow_accounts(&logs)?;
+        let health = health(&config, &logs, &fold, &accounts, &draining);
+        let fan_out = start.fan_out(&health)?;
+        let commands = AccountCommands::new(logs.accounts.clone(), accounts.ledger.clone());
         let app = Arc::new(App {
             pages: pages(&config, http.listener.local_addr()?, commands),
-            views,
-            keys,
-            ledger,
+            views: fold.views,
+            keys: accounts.keys,
+            ledger: accounts.ledger,
             unauthenticated_limiter: HashedLimiter::new(UNAUTHORIZED_PER_MINUTE, MINUTE),
-            proxies: config.proxies,
-            projector,
-            snapshots,
+            proxies: config.proxies.clone(),
+            projector: fold.projector,
+            snapshots: fold.snapshots,
             health,
-            continuity,
-            durability,
+            continuity: logs.continuity,
+            durability: logs.durability,
             draining,
-            clock: config.clock,
-            venue_order: config.venue_order,
-            feed,
+            clock: config.clock.clone(),
+            venue_order: config.venue_order.clone(),
+            feed: fold.feed,
             metrics: Arc::clone(&http.metrics),
             fan_out,
             status: StatusBoard::new(Timestamp::now()),
-            origins: config.origins,
-            security_contact: config.security_contact,
+            origins: config.origins.clone(),
+            security_contact: config.security_contact.clone(),
             can_mail: config.mailing.is_some(),
             dev_key: DevKey::default(),
         });
-        tasks.spawn("status", http::sample_status(Arc::clone(&app)), runtime);
-        start_outbox(&mut tasks, &app, config.mailing, &shutdown);
+        start.spawn("status", http::sample_status(Arc::clone(&app)));
+        start.send_mails(&app);
         Ok(Self {
+            tasks: start.tasks,
+            _log_runtime: start.log_runtime,
+            admin_access: (Arc::new(config.admin_access), config.admin.ip()),
             http,
             admin,
-            admin_access: (Arc::new(config.admin_access), config.admin.ip()),
             shutdown,
             app,
-            tasks,
-            use_log,
-            _log_runtime: log_runtime,
+            use_log: accounts.use_log,
         })
     }
 
@@ -286,109 +252,193 @@ fn begin_metrics(connections_max: usize) {
     metrics::MAILS_FAILED.begin(FailureReason::LABELS.iter().copied());
 }
 
-/// Starts to announce rejections, while this replica holds the lease. At the shutdown another one takes it.
-fn start_announcer(
-    tasks: &mut Supervisor,
-    runtime: &Handle,
-    log: &Log,
-    (lease, keeping): (Lease, impl Future<Output = ()> + Send + 'static),
-    shutdown: Shutdown,
-) -> Announcer {
-    let (announcer, announcing) = Announcer::new(log.clone(), lease.clone());
-    tasks.spawn("announcer", announcing, runtime);
-    tasks.spawn_finishing("announcer lease", async move {
-        let resigning = async {
-            shutdown.cancelled().await;
-            lease.resign();
-        };
-        future::join(keeping, resigning).await;
-    });
-    announcer
+/// The phases of the start. Each needs what the ones before have made.
+struct Start<'a> {
+    config: &'a Config,
+    shutdown: &'a Shutdown,
+    tasks: Supervisor,
+    /// The threads that read the log.
+    log_runtime: DetachedRuntime,
 }
 
-/// Starts to watch whether this replica lags while others do not.
-fn start_lag_watch(
-    tasks: &mut Supervisor,
-    runtime: &Handle,
-    (log, replica, lag_max): (Log, Arc<str>, Duration),
-    projector: &ProjectorHandle,
-) -> Lag {
-    let (watch, lag) = LagWatch::new(log, replica, lag_max, projector.status.clone());
-    tasks.spawn("lag", watch.run(), runtime);
-    lag
+/// The log, by two connections. Messages of feeders may close the one on which they are read, and must not delay a
+/// revocation.
+struct Logs {
+    events: Log,
+    accounts: Log,
+    continuity: Continuity,
+    durability: watch::Receiver<Option<Durability>>,
 }
 
-/// Starts to fold the log.
-fn start_projector(
-    tasks: &mut Supervisor,
-    runtime: &Handle,
-    followed: (Log, Continuity),
-    (views, feed): (&Arc<Views>, &Feed),
-    announcer: Announcer,
-) -> ProjectorHandle {
-    let (projector, handle) = Projector::new(followed, Arc::clone(views), feed.clone(), announcer);
-    tasks.spawn("projector", projector.run(), runtime);
-    handle
+/// What the fold of the log fills.
+struct Fold {
+    views: Arc<Views>,
+    feed: Feed,
+    projector: ProjectorHandle,
+    lag: Lag,
+    snapshots: SnapshotRequests,
 }
 
-/// Starts to write snapshots of the views.
-fn start_snapshots(
-    tasks: &mut Supervisor,
-    runtime: &Handle,
-    (log, views, config): (&Log, &Arc<Views>, &Config),
-    projector: &ProjectorHandle,
-) -> SnapshotRequests {
-    let (log, views, status) = (log.clone(), Arc::clone(views), projector.status.clone());
-    let (writer, snapshots) = SnapshotWriter::new(log, views, status, config.snapshot_every);
-    tasks.spawn("snapshots", writer.run(), runtime);
-    snapshots
+struct Accounts {
+    keys: Arc<KeyCache>,
+    ledger: watch::Receiver<Ledger>,
+    use_log: UseLog,
 }
 
-/// Starts to read the keys, and to keep their use.
-fn follow_accounts(
-    tasks: &mut Supervisor,
-    runtime: &Handle,
-    followed: (Log, Continuity),
-    config: &Config,
-) -> anyhow::Result<(Arc<KeyCache>, watch::Receiver<Ledger>, UseLog)> {
-    let ended = Ended::open(&config.data).context("the keys that were revoked cannot be read")?;
-    let keys = KeyCache::new(config.plans.clone(), config.keys_stale_max);
-    let keys = Arc::new(keys.refusing(config.refused_env));
-    let uses = Arc::clone(keys.uses());
-    let use_log = UseLog::new(followed.0.clone(), uses, config.write_use_every);
-    tasks.spawn("key-use", use_log.clone().run(), runtime);
-    let (ledger_sender, ledger) = watch::channel(Ledger::default());
-    let following = accounts::follow(followed, Arc::clone(&keys), ledger_sender, ended);
-    tasks.spawn("accounts", following, runtime);
-    Ok((keys, ledger, use_log))
-}
-
-/// Starts to remember how far the log is read, and to watch its settings.
-fn watch_log(
-    tasks: &mut Supervisor,
-    runtime: &Handle,
-    log: &Log,
-    continuity: &Continuity,
-) -> watch::Receiver<Option<Durability>> {
-    let (sender, durability) = watch::channel(None);
-    tasks.spawn("continuity", continuity.clone().keep(), runtime);
-    tasks.spawn("durability", log.clone().watch_durability(sender), runtime);
-    durability
-}
-
-/// Starts the threads that serve the clients of the live channel.
-fn start_fan_out(
-    tasks: &mut Supervisor,
-    runtime: &Handle,
-    live: &LiveContext,
-    config: &Config,
-) -> anyhow::Result<FanOut> {
-    let per_network = NetworkConnections::new(config.connections_per_network);
-    let (fan_out, shards) = FanOut::start(live, config.connections_max, per_network)?;
-    for (n, shard) in shards.into_iter().enumerate() {
-        tasks.spawn(format!("fan-out-{n}"), shard, runtime);
+impl<'a> Start<'a> {
+    fn new(config: &'a Config, shutdown: &'a Shutdown) -> anyhow::Result<Self> {
+        Ok(Self {
+            config,
+            shutdown,
+            tasks: Supervisor::default(),
+            log_runtime: DetachedRuntime::start("log", LOG_THREADS)?,
+        })
     }
-    Ok(fan_out)
+
+    /// Starts a task on the threads that read the log.
+    fn spawn(&mut self, name: impl Into<String>, task: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.spawn(name, task, self.log_runtime.handle());
+    }
+
+    /// Starts to connect to NATS, to remember how far the log is read, and to watch its settings.
+    async fn connect(&mut self) -> anyhow::Result<Logs> {
+        let nats = self.config.nats.clone();
+        let connecting = async move {
+            let events = Log::connect_in_background(&nats, "railbird").await?;
+            let accounts = events.connect_again("railbird-accounts").await?;
+            anyhow::Ok((events, accounts))
+        };
+        let (events, accounts) = self.log_runtime.handle().spawn(connecting).await??;
+        let continuity = Continuity::open(&self.config.data)
+            .context("the streams that the data folder has seen cannot be read")?;
+        let (sender, durability) = watch::channel(None);
+        self.spawn("continuity", continuity.clone().keep());
+        self.spawn("durability", events.clone().watch_durability(sender));
+        Ok(Logs {
+            events,
+            accounts,
+            continuity,
+            durability,
+        })
+    }
+
+    /// Opens the views and starts to fold the log, to watch whether this replica lags while others do not, and to write
+    /// snapshots.
+    fn fold(&mut self, logs: &Logs) -> anyhow::Result<Fold> {
+        let views = Arc::new(Views::open(&self.config.data)?);
+        let feed = Feed::default();
+        let replica: Arc<str> = Uuid::now_v7().to_string().into();
+        let announcer = self.announce(&logs.events, &replica);
+        let (task, projector) = Projector::new(
+            (logs.events.clone(), logs.continuity.clone()),
+            Arc::clone(&views),
+            feed.clone(),
+            announcer,
+        );
+        self.spawn("projector", task.run());
+        let (log, status) = (&logs.events, &projector.status);
+        let lag_max = self.config.lag_max;
+        let (task, lag) = LagWatch::new(log.clone(), replica, lag_max, status.clone());
+        self.spawn("lag", task.run());
+        let every = self.config.snapshot_every;
+        let (task, snapshots) =
+            SnapshotWriter::new(log.clone(), Arc::clone(&views), status.clone(), every);
+        self.spawn("snapshots", task.run());
+        Ok(Fold {
+            views,
+            feed,
+            projector,
+            lag,
+            snapshots,
+        })
+    }
+
+    /// Starts to announce rejections, while this replica holds the lease. At the shutdown another one takes it.
+    fn announce(&mut self, log: &Log, replica: &Arc<str>) -> Announcer {
+        let (lease, keeping) = log.lease(Role::Announcer, replica);
+        let (announcer, announcing) = Announcer::new(log.clone(), lease.clone());
+        self.spawn("announcer", announcing);
+        let shutdown = self.shutdown.clone();
+        self.tasks.spawn_finishing("announcer lease", async move {
+            let resigning = async {
+                shutdown.cancelled().await;
+                lease.resign();
+            };
+            future::join(keeping, resigning).await;
+        });
+        announcer
+    }
+
+    /// Starts to read the keys, and to keep their use.
+    fn follow_accounts(&mut self, logs: &Logs) -> anyhow::Result<Accounts> {
+        let config = self.config;
+        let ended =
+            Ended::open(&config.data).context("the keys that were revoked cannot be read")?;
+        let keys = KeyCache::new(config.plans.clone(), config.keys_stale_max);
+        let keys = Arc::new(keys.refusing(config.refused_env));
+        let uses = Arc::clone(keys.uses());
+        let use_log = UseLog::new(logs.accounts.clone(), uses, config.write_use_every);
+        self.spawn("key-use", use_log.clone().run());
+        let (sender, ledger) = watch::channel(Ledger::default());
+        let followed = (logs.accounts.clone(), logs.continuity.clone());
+        let following = accounts::follow(followed, Arc::clone(&keys), sender, ended);
+        self.spawn("accounts", following);
+        Ok(Accounts {
+            keys,
+            ledger,
+            use_log,
+        })
+    }
+
+    /// Starts the threads that serve the clients of the live channel.
+    fn fan_out(&mut self, health: &Health) -> anyhow::Result<FanOut> {
+        let live = LiveContext {
+            feed: health.feed.clone(),
+            metrics: Arc::new(LiveMetrics::default()),
+            keys: Arc::clone(&health.keys),
+            monitor: health.monitor.clone(),
+            shutdown: self.shutdown.clone(),
+        };
+        let per_network = NetworkConnections::new(self.config.connections_per_network);
+        let (fan_out, shards) = FanOut::start(&live, self.config.connections_max, per_network)?;
+        for (n, shard) in shards.into_iter().enumerate() {
+            self.spawn(format!("fan-out-{n}"), shard);
+        }
+        Ok(fan_out)
+    }
+
+    /// Starts to send mails, if that is configured. Those in flight are delivered after the shutdown.
+    fn send_mails(&mut self, app: &App) {
+        if let Some(mailing) = self.config.mailing.clone() {
+            let (commands, keys) = (app.pages.commands.clone(), Arc::clone(&app.keys));
+            let outbox = Outbox::new(commands, keys, mailing, app.pages.url.clone());
+            self.tasks
+                .spawn_finishing("outbox", outbox.run(self.shutdown.clone()));
+        }
+    }
+}
+
+fn health(
+    config: &Config,
+    logs: &Logs,
+    fold: &Fold,
+    accounts: &Accounts,
+    draining: &Shutdown,
+) -> Health {
+    Health {
+        monitor: FeedMonitor {
+            projector: fold.projector.status.clone(),
+            connection: logs.events.connection(),
+        },
+        feed: fold.feed.clone(),
+        views: Arc::clone(&fold.views),
+        keys: Arc::clone(&accounts.keys),
+        ledger: accounts.ledger.clone(),
+        continuity: logs.continuity.clone(),
+        lag: fold.lag.clone(),
+        draining: draining.clone(),
+        can_mail: config.mailing.is_some(),
+    }
 }
 
 /// Binds the public and the admin address.
@@ -440,17 +490,6 @@ async fn flush(store: Arc<Store>) {
     }
 }
 
-/// Starts to connect to NATS, on the threads that read the log: a connection for facts, and one for accounts. Messages
-/// of feeders may close the connection on which they are read, and must not delay a revocation.
-async fn connect(runtime: &DetachedRuntime, nats: NatsConfig) -> anyhow::Result<(Log, Log)> {
-    let connecting = async move {
-        let log = Log::connect_in_background(&nats, "railbird").await?;
-        let accounts_log = log.connect_again("railbird-accounts").await?;
-        anyhow::Ok((log, accounts_log))
-    };
-    runtime.handle().spawn(connecting).await?
-}
-
 /// The state of the pages for subscribers. Their links lead to the configured URL, else to the address that the service
 /// listens on.
 fn pages(config: &Config, listening: SocketAddr, commands: AccountCommands) -> Pages {
@@ -466,14 +505,5 @@ fn pages(config: &Config, listening: SocketAddr, commands: AccountCommands) -> P
         links_per_network: HashedLimiter::new(LINKS_PER_NETWORK, HOUR),
         links_per_email: HashedLimiter::new(LINKS_PER_EMAIL, HOUR),
         changes: HashedLimiter::new(CHANGES_PER_HOUR, HOUR),
-    }
-}
-
-/// Starts to send mails, if that is configured. Those in flight are delivered after the shutdown.
-fn start_outbox(tasks: &mut Supervisor, app: &App, mailing: Option<Mailing>, shutdown: &Shutdown) {
-    if let Some(mailing) = mailing {
-        let (commands, keys) = (app.pages.commands.clone(), Arc::clone(&app.keys));
-        let outbox = Outbox::new(commands, keys, mailing, app.pages.url.clone());
-        tasks.spawn_finishing("outbox", outbox.run(shutdown.clone()));
     }
 }

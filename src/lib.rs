@@ -23,7 +23,7 @@
 //! | [`asyncapi`] | the AsyncAPI document of the live channel and the log | `json_schema`, `live`, `log`, `projector` |
 //! | [`http`] | the JSON API, the pages and the WebSocket handshake, on axum | all above but `mail`, `supervisor` |
 //! | [`app`] | the composition root: builds and runs the service | all above but `asyncapi`, `json_schema` |
-//! | [`cli`] | the command line, one command per file | all above but `feed`, `health`, `json_schema`, `live`, `metrics` |
+//! | [`cli`] | the command line, one command per file | all above but `feed`, `json_schema`, `live` |
 
 pub mod accounts;
 pub mod app;

@@ -321,8 +321,8 @@ fn expand(prefix: &str, item: &str, paths: &mut Vec<String>) {
     }
 }
 
-/// For each module of a crate the modules that it imports. A module and those inside it count as one here: a parent
-/// may use its parts, and they the parent's types.
+/// For each module of a crate the modules that it needs: those that it imports, and those inside it. These may use
+/// what stands in it, so an arrow to a module around is left out.
 fn module_arrows(folder: &str) -> BTreeMap<Vec<String>, BTreeSet<Vec<String>>> {
     let sources: Vec<(Vec<String>, String)> = files(folder, "rs")
         .iter()
@@ -345,10 +345,12 @@ fn module_arrows(folder: &str) -> BTreeMap<Vec<String>, BTreeSet<Vec<String>>> {
             .split("#[cfg(test)]\nmod tests {")
             .next()
             .unwrap_or_default();
+        let inside = modules
+            .iter()
+            .filter(|it| it.split_last().is_some_and(|(_, outer)| outer == own));
         let targets = imports(&own, code).into_iter().filter_map(resolve);
-        let targets =
-            targets.filter(|target| !target.starts_with(&own) && !own.starts_with(target));
-        let targets = targets.collect();
+        let targets = targets.filter(|target| !own.starts_with(target));
+        let targets = targets.chain(inside.cloned()).collect();
         (own, targets)
     };
     sources.into_iter().map(of_file).collect()
@@ -373,7 +375,12 @@ fn no_files_of_a_crate_import_each_other_in_a_circle() {
                 }
             }
             if reached.contains(start) {
-                circles.push(format!("{folder}: {} is in a circle", start.join("::")));
+                let needed = arrows[start].iter().map(|to| to.join("::"));
+                let needed: Vec<String> = needed.collect();
+                circles.push(format!(
+                    "{folder}: {} is in a circle, by one of {needed:?}",
+                    start.join("::")
+                ));
             }
         }
     }
@@ -590,7 +597,8 @@ fn the_tests_that_documents_name_are_there() {
         .collect();
     let is_name = |word: &&str| {
         let letters = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-        word.matches('_').count() > 2 && word.chars().all(letters)
+        let is_metric = word.starts_with("railbird_");
+        word.matches('_').count() > 2 && word.chars().all(letters) && !is_metric
     };
     for document in ["docs/reliability.md", "tests/racing.rs"] {
         let text = fs::read_to_string(root().join(document)).unwrap();

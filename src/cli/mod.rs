@@ -240,7 +240,10 @@ const EXIT_CODES: [(u8, &str); 7] = [
     (0, "success"),
     (EXIT_FAILURE, "the command failed, some input was rejected, or a check did not hold"),
     (EXIT_USAGE, "wrong command line"),
-    (EXIT_UNAVAILABLE, "NATS is unreachable or has no stream yet (`serve` waits); `watch`: no ready service at the first attempt"),
+    (
+        EXIT_UNAVAILABLE,
+        "NATS is unreachable or has no stream yet (`serve` waits); `watch`: no ready service at the first attempt",
+    ),
     (EXIT_SOFTWARE, "a part of the service failed (`serve`, `dev`): start it again"),
     (EXIT_NO_PERMISSION, "NATS rejects the login, or denies publishing on the subject in the message"),
     (EXIT_CONFIGURATION, "wrong configuration; with `--production`, also if events can be lost, or others can read"),

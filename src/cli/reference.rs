@@ -39,17 +39,16 @@ pub(super) fn health() -> String {
          |---|---|---|---|---|---|---|---|\n"
     );
     for reason in Reason::ALL {
-        let meaning = reason.meaning();
         let _ = write!(
             page,
             "| `{reason:?}` | {} |",
-            meaning.unready.unwrap_or_default()
+            reason.unready().unwrap_or_default()
         );
-        for impact in meaning.impacts {
+        for impact in reason.impacts() {
             let _ = write!(page, " {} |", impact_word(impact));
         }
-        let incident = meaning.incident.map(|kind| format!("`{}`", code(kind)));
-        let alert = meaning.alert.map(|alert| {
+        let incident = reason.incident().map(|kind| format!("`{}`", code(kind)));
+        let alert = reason.alert().map(|alert| {
             let section = alert.to_lowercase();
             format!("[{alert}](production.md#{section})")
         });

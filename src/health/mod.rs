@@ -1,7 +1,7 @@
 //! The health of the service: facts about its parts, the reasons why something is wrong, and what each means.
 //!
-//! [`Health`] reads the facts as a [`ServiceState`]; that finds the [`Reason`]s. HTTP, the live channel, the metrics and
-//! the service manager only render them.
+//! [`Health`] reads the facts as a [`ServiceState`]; that finds the [`Reason`]s. HTTP, the live channel, the metrics
+//! and the service manager only render them.
 
 mod history;
 mod liveness;

@@ -45,18 +45,6 @@ pub enum Reason {
     MailLate,
 }
 
-/// What a reason means.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Meaning {
-    /// Why the service is not ready; `None` if it is nevertheless.
-    pub(crate) unready: Option<&'static str>,
-    /// What it means for the parts of the service, in the order of [`Component::ALL`].
-    pub(crate) impacts: [Impact; 4],
-    pub(crate) incident: Option<IncidentKind>,
-    /// The alert that an operator gets. The runbook in docs/production.md has a section for it.
-    pub(crate) alert: Option<&'static str>,
-}
-
 // A part of the service, as its users know it. No docstring: it would stand in the OpenAPI document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -85,13 +73,32 @@ use Impact::{Degraded, Down, Operational};
 
 const NONE: Impact = Impact::None;
 
+const STOPPING: Impact = Down("This server is being stopped.");
+const OPENS_DATA: Impact =
+    Down("The service is starting, and opens its data or reads it from the log.");
+const READS_KEYS: Impact = Down("The service is starting, and reads the API keys.");
+const NOT_ANSWERED: Impact =
+    Down("No request is answered: it is not known whether API keys were revoked.");
+const AS_OF_LAST_EVENT: Impact =
+    Degraded("Answers are as of the last known event, until an operator has checked the log.");
+const BEING_READ: Impact = Degraded("Answers may be old: the latest events are being read.");
 const OLD_ANSWERS: Impact = Degraded("Answers are right, but may be old.");
 const OLD_PRICES: Impact = Degraded("Prices may be old.");
+const NO_PRICES: Impact = Down("No new prices come.");
+const NO_NEW_PRICES: Impact = Degraded(
+    "Connections stay open, but no new prices come, until an operator has checked the log.",
+);
 const NO_NEW_CONNECTIONS: Impact =
     Down("New connections have to wait until the latest events are read.");
-const NO_SUBSCRIPTIONS: Impact = Degraded("Subscriptions cannot be saved at the moment.");
+const OTHER_HISTORY: Impact =
+    Degraded("The log has another history than the service has read. An operator has to check it.");
+const LOG_AWAY: Impact = Down("The log of events cannot be reached.");
+const LOG_SILENT: Impact = Down("The log of events does not answer.");
+const LOG_LATE: Impact = Degraded("The log of events answers late.");
 const SHOWN_SOON: Impact = Operational("Events are recorded, and will be shown soon.");
 const NOT_SHOWN: Impact = Degraded("Events are recorded, but not shown yet.");
+const NO_SUBSCRIPTIONS: Impact = Degraded("Subscriptions cannot be saved at the moment.");
+const MAILS_LATE: Impact = Degraded("Mails with keys are late.");
 
 /// The texts of errors name files, so they are for operators alone.
 const FAILED: &str = "the views cannot be read or written; the admin address has the reason";
@@ -121,143 +128,101 @@ impl Reason {
         Self::MailLate,
     ];
 
-    pub(crate) fn meaning(self) -> Meaning {
-        match self {
-            Self::DiskFull => meaning(FAILED, [NONE, NONE, NOT_SHOWN, NONE])
-                .incident(IncidentKind::DiskFull)
-                .alert("RailbirdFoldFailed"),
-            Self::FoldFailed => meaning(FAILED, [NONE, NONE, NOT_SHOWN, NONE])
-                .incident(IncidentKind::FoldRestart)
-                .alert("RailbirdFoldFailed"),
-            Self::Stopping => {
-                let stopping = Down("This server is being stopped.");
-                meaning("the service is stopping", [stopping, stopping, NONE, NONE])
-            }
-            Self::OpeningViews => meaning(
-                "the views are being opened and checked",
-                [NONE, NO_NEW_CONNECTIONS, NONE, NONE],
-            ),
+    /// Why the service is not ready; `None` if it is nevertheless.
+    pub(crate) fn unready(self) -> Option<&'static str> {
+        Some(match self {
+            Self::DiskFull | Self::FoldFailed => FAILED,
+            Self::Stopping => "the service is stopping",
+            Self::OpeningViews => "the views are being opened and checked",
             // The divergences themselves are named.
-            Self::LogDiverged => meaning(
-                "the log has another history than was read",
-                [
-                    Degraded("Answers are as of the last known event, until an operator has checked the log."),
-                    NONE,
-                    Degraded("The log has another history than the service has read. An operator has to check it."),
-                    NONE,
-                ],
-            )
-            .incident(IncidentKind::Diverged)
-            .alert("RailbirdLogDiverged"),
-            Self::ViewsDiverged => {
-                let open = "Connections stay open, but no new prices come, until an operator has checked the log.";
-                let unready = "the log has another history than the views";
-                meaning(unready, [NONE, Degraded(open), NONE, NONE]).alert("RailbirdLogDiverged")
-            }
-            Self::LogUnreachable => meaning(
-                "the log cannot be reached",
-                [NONE, NO_NEW_CONNECTIONS, NONE, NONE],
-            )
-            .alert("RailbirdLogAway"),
-            Self::LogSilent => meaning(
-                "the log has not answered yet",
-                [NONE, NO_NEW_CONNECTIONS, NONE, NONE],
-            )
-            .alert("RailbirdNotReady"),
-            Self::CatchingUp => meaning(
-                "the views are catching up with the log",
-                [
-                    Degraded("Answers may be old: the latest events are being read."),
-                    NO_NEW_CONNECTIONS,
-                    NONE,
-                    NONE,
-                ],
-            )
-            .alert("RailbirdNotReady"),
-            Self::NoViews => {
-                let starting =
-                    Down("The service is starting, and opens its data or reads it from the log.");
-                meaning("there are no views yet", [starting, starting, NONE, NONE])
-                    .alert("RailbirdNotReady")
-            }
-            Self::KeysNotRead => {
-                let starting = Down("The service is starting, and reads the API keys.");
-                let unready = "the keys have not been read from the log yet";
-                meaning(unready, [starting, starting, NONE, NONE]).alert("RailbirdNotReady")
-            }
-            Self::KeysStale => {
-                let refused = Down(
-                    "No request is answered: it is not known whether API keys were revoked.",
-                );
-                let unready = "it is not known for too long whether keys were revoked";
-                meaning(unready, [refused, refused, NONE, NONE])
-                    .incident(IncidentKind::KeysUnknown)
-                    .alert("RailbirdNotReady")
-            }
-            Self::Lagging => meaning(
-                "the views lag behind the log, and another replica has fresh ones",
-                [OLD_ANSWERS, OLD_PRICES, NONE, NONE],
-            )
-            .alert("RailbirdNotReady"),
-            Self::Disconnected => {
-                let away = Down("The log of events cannot be reached.");
-                ready([NONE, NONE, away, NO_SUBSCRIPTIONS]).alert("RailbirdLogAway")
-            }
-            Self::ViewsDown => ready([
-                OLD_ANSWERS,
-                Down("No new prices come."),
-                Down("The log of events does not answer."),
-                NO_SUBSCRIPTIONS,
-            ])
-            .incident(IncidentKind::Down)
-            .alert("RailbirdViewsOld"),
-            Self::ViewsStale => ready([
-                OLD_ANSWERS,
-                OLD_PRICES,
-                Degraded("The log of events answers late."),
-                NONE,
-            ])
-            .incident(IncidentKind::Stale),
-            Self::ViewsBehind => {
-                ready([OLD_ANSWERS, OLD_PRICES, SHOWN_SOON, NONE]).incident(IncidentKind::Stale)
-            }
-            Self::Starting => ready([OLD_ANSWERS, OLD_PRICES, SHOWN_SOON, NONE]),
-            Self::Rebuilding => ready([NONE; 4]).incident(IncidentKind::Rebuild),
-            Self::MailLate => ready([NONE, NONE, NONE, Degraded("Mails with keys are late.")])
-                .incident(IncidentKind::MailLate)
-                .alert("RailbirdMailLate"),
-        }
+            Self::LogDiverged => "the log has another history than was read",
+            Self::ViewsDiverged => "the log has another history than the views",
+            Self::LogUnreachable => "the log cannot be reached",
+            Self::LogSilent => "the log has not answered yet",
+            Self::CatchingUp => "the views are catching up with the log",
+            Self::NoViews => "there are no views yet",
+            Self::KeysNotRead => "the keys have not been read from the log yet",
+            Self::KeysStale => "it is not known for too long whether keys were revoked",
+            Self::Lagging => "the views lag behind the log, and another replica has fresh ones",
+            Self::Disconnected
+            | Self::ViewsDown
+            | Self::ViewsStale
+            | Self::ViewsBehind
+            | Self::Starting
+            | Self::Rebuilding
+            | Self::MailLate => return None,
+        })
     }
-}
 
-fn meaning(unready: &'static str, impacts: [Impact; 4]) -> Meaning {
-    Meaning {
-        unready: Some(unready),
-        ..ready(impacts)
-    }
-}
-
-fn ready(impacts: [Impact; 4]) -> Meaning {
-    Meaning {
-        unready: None,
-        impacts,
-        incident: None,
-        alert: None,
-    }
-}
-
-impl Meaning {
-    fn incident(self, kind: IncidentKind) -> Self {
-        Self {
-            incident: Some(kind),
-            ..self
+    /// What it means for the parts of the service, in the order of [`Component::ALL`].
+    pub(crate) fn impacts(self) -> [Impact; 4] {
+        match self {
+            Self::DiskFull | Self::FoldFailed => [NONE, NONE, NOT_SHOWN, NONE],
+            Self::Stopping => [STOPPING, STOPPING, NONE, NONE],
+            Self::OpeningViews | Self::LogUnreachable | Self::LogSilent => {
+                [NONE, NO_NEW_CONNECTIONS, NONE, NONE]
+            }
+            Self::LogDiverged => [AS_OF_LAST_EVENT, NONE, OTHER_HISTORY, NONE],
+            Self::ViewsDiverged => [NONE, NO_NEW_PRICES, NONE, NONE],
+            Self::CatchingUp => [BEING_READ, NO_NEW_CONNECTIONS, NONE, NONE],
+            Self::NoViews => [OPENS_DATA, OPENS_DATA, NONE, NONE],
+            Self::KeysNotRead => [READS_KEYS, READS_KEYS, NONE, NONE],
+            Self::KeysStale => [NOT_ANSWERED, NOT_ANSWERED, NONE, NONE],
+            Self::Lagging => [OLD_ANSWERS, OLD_PRICES, NONE, NONE],
+            Self::Disconnected => [NONE, NONE, LOG_AWAY, NO_SUBSCRIPTIONS],
+            Self::ViewsDown => [OLD_ANSWERS, NO_PRICES, LOG_SILENT, NO_SUBSCRIPTIONS],
+            Self::ViewsStale => [OLD_ANSWERS, OLD_PRICES, LOG_LATE, NONE],
+            Self::ViewsBehind | Self::Starting => [OLD_ANSWERS, OLD_PRICES, SHOWN_SOON, NONE],
+            Self::Rebuilding => [NONE; 4],
+            Self::MailLate => [NONE, NONE, NONE, MAILS_LATE],
         }
     }
 
-    fn alert(self, name: &'static str) -> Self {
-        Self {
-            alert: Some(name),
-            ..self
+    /// What `/status` lists for it.
+    pub(crate) fn incident(self) -> Option<IncidentKind> {
+        match self {
+            Self::DiskFull => Some(IncidentKind::DiskFull),
+            Self::FoldFailed => Some(IncidentKind::FoldRestart),
+            Self::LogDiverged => Some(IncidentKind::Diverged),
+            Self::KeysStale => Some(IncidentKind::KeysUnknown),
+            Self::ViewsDown => Some(IncidentKind::Down),
+            Self::ViewsStale | Self::ViewsBehind => Some(IncidentKind::Stale),
+            Self::Rebuilding => Some(IncidentKind::Rebuild),
+            Self::MailLate => Some(IncidentKind::MailLate),
+            Self::Stopping
+            | Self::OpeningViews
+            | Self::ViewsDiverged
+            | Self::LogUnreachable
+            | Self::LogSilent
+            | Self::CatchingUp
+            | Self::NoViews
+            | Self::KeysNotRead
+            | Self::Lagging
+            | Self::Disconnected
+            | Self::Starting => None,
+        }
+    }
+
+    /// The alert that an operator gets if it lasts. The runbook in docs/production.md has a section for it.
+    pub(crate) fn alert(self) -> Option<&'static str> {
+        match self {
+            Self::DiskFull | Self::FoldFailed => Some("RailbirdFoldFailed"),
+            Self::LogDiverged | Self::ViewsDiverged => Some("RailbirdLogDiverged"),
+            Self::LogUnreachable | Self::Disconnected => Some("RailbirdLogAway"),
+            Self::LogSilent
+            | Self::CatchingUp
+            | Self::NoViews
+            | Self::KeysNotRead
+            | Self::KeysStale
+            | Self::Lagging => Some("RailbirdNotReady"),
+            Self::ViewsDown => Some("RailbirdViewsOld"),
+            Self::MailLate => Some("RailbirdMailLate"),
+            Self::Stopping
+            | Self::OpeningViews
+            | Self::ViewsStale
+            | Self::ViewsBehind
+            | Self::Starting
+            | Self::Rebuilding => None,
         }
     }
 }

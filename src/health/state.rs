@@ -95,7 +95,7 @@ impl ServiceState {
     #[must_use]
     pub fn unready(&self, age_max: Option<Duration>) -> String {
         for reason in self.reasons() {
-            match reason.meaning().unready {
+            match reason.unready() {
                 Some(_) if reason == Reason::LogDiverged => return self.diverged(),
                 Some(unready) => return unready.to_owned(),
                 None => {}
@@ -126,10 +126,7 @@ impl ServiceState {
     }
 
     fn conditions(&self) -> Vec<Condition> {
-        let active: Vec<_> = self
-            .reasons()
-            .filter_map(|r| r.meaning().incident)
-            .collect();
+        let active: Vec<_> = self.reasons().filter_map(|r| r.incident()).collect();
         let condition = |kind| Condition {
             kind,
             is_active: active.contains(&kind),
@@ -146,7 +143,7 @@ impl ServiceState {
     pub(crate) fn impact(&self, component: Component) -> Impact {
         let impacts = self
             .reasons()
-            .map(|reason| reason.meaning().impacts[component as usize]);
+            .map(|reason| reason.impacts()[component as usize]);
         impacts.fold(Impact::None, |worst, impact| {
             match impact.severity() > worst.severity() {
                 true => impact,

@@ -95,17 +95,17 @@ fn nothing_is_wrong_with_a_service_that_works() {
 #[test]
 fn each_reason_is_found_and_is_in_all_that_renders_it() {
     for reason in Reason::ALL {
-        let (state, meaning) = (state_with(reason), reason.meaning());
+        let state = state_with(reason);
         assert!(state.reasons().any(|found| found == reason), "{reason:?}");
         assert!(
-            meaning.unready.is_none() || !state.unready(None).is_empty(),
+            reason.unready().is_none() || !state.unready(None).is_empty(),
             "{reason:?}"
         );
-        for (component, impact) in Component::ALL.into_iter().zip(meaning.impacts) {
+        for (component, impact) in Component::ALL.into_iter().zip(reason.impacts()) {
             let worst = state.impact(component).severity();
             assert!(worst >= impact.severity(), "{reason:?}: {component:?}");
         }
-        if let Some(kind) = meaning.incident {
+        if let Some(kind) = reason.incident() {
             let conditions = state.sample(Totals::default(), 0).conditions;
             let condition = conditions.iter().find(|condition| condition.kind == kind);
             assert!(condition.is_some_and(|c| c.is_active), "{reason:?}");
@@ -118,10 +118,7 @@ fn each_alert_of_a_reason_is_there_with_a_section_of_the_runbook() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let alerts = fs::read_to_string(root.join("ops/prometheus/alerts.yml")).expect("alerts");
     let runbook = fs::read_to_string(root.join("docs/production.md")).expect("a runbook");
-    let named: BTreeSet<&str> = Reason::ALL
-        .iter()
-        .filter_map(|r| r.meaning().alert)
-        .collect();
+    let named: BTreeSet<&str> = Reason::ALL.iter().filter_map(|r| r.alert()).collect();
     assert!(named.len() > 4, "{named:?}");
     for alert in named {
         assert!(alerts.contains(&format!("- alert: {alert}\n")), "{alert}");

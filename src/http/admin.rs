@@ -15,9 +15,8 @@ use tokio::task::spawn_blocking;
 
 use super::admin_access::HEALTH;
 use super::error::ApiError;
-use super::ops::healthz;
 use super::params::QueryParams;
-use super::readiness::AdminStatus;
+use super::readiness::{AdminStatus, healthz};
 use super::rejections::rejections;
 use super::scrape::scrape;
 use super::state::App;

@@ -9,14 +9,12 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::{Json, routing::get};
 use jiff::{SignedDuration, Timestamp};
-use schemars::JsonSchema;
-use serde::Serialize;
 
 use super::cached_document::CachedDocument;
 use super::error::ApiError;
 use super::openapi;
 use super::params::{PathParams, QueryParams};
-use super::readiness::Readiness;
+use super::readiness::{Readiness, healthz};
 use super::routes::Routes;
 use super::state::App;
 use crate::asyncapi;
@@ -47,19 +45,6 @@ pub(super) fn router() -> Routes {
         )
         .route("/schemas/{file}", get(schema))
         .route("/.well-known/security.txt", get(security_txt))
-}
-
-/// The process runs.
-#[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "Health")]
-pub(super) struct ProcessHealth {
-    /// Always `ok`.
-    #[schemars(extend("const" = "ok"))]
-    status: &'static str,
-}
-
-pub(super) async fn healthz() -> Json<ProcessHealth> {
-    Json(ProcessHealth { status: "ok" })
 }
 
 /// How long the contact holds: it is that of the service's settings. RFC 9116, 2.5.5 recommends less than a year.

@@ -1,8 +1,9 @@
-//! [`Readiness`]: the document at `/readyz`.
+//! `/healthz`, and [`Readiness`]: the document at `/readyz`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use axum::Json;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -10,6 +11,19 @@ use super::state::App;
 use crate::health::{Liveness, ServiceState};
 use crate::log::Divergence;
 use crate::projector::Phase;
+
+/// The process runs.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Health")]
+pub(super) struct ProcessHealth {
+    /// Always `ok`.
+    #[schemars(extend("const" = "ok"))]
+    status: &'static str,
+}
+
+pub(super) async fn healthz() -> Json<ProcessHealth> {
+    Json(ProcessHealth { status: "ok" })
+}
 
 /// Whether reads are right, and the progress of the service in the log.
 #[derive(Debug, Serialize, JsonSchema)]

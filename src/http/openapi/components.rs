@@ -8,9 +8,8 @@ use serde_json::{Value, json};
 use super::examples::EXAMPLES;
 use crate::http::account::AccountStatus;
 use crate::http::error::{ErrorResponse, RateLimitExceeded, UNAUTHORIZED_BODY};
-use crate::http::ops::ProcessHealth;
 use crate::http::page::LIMIT_MAX;
-use crate::http::readiness::Readiness;
+use crate::http::readiness::{ProcessHealth, Readiness};
 use crate::http::status::report::ServiceStatus;
 
 /// The headers of each response to a valid key whose plan has limits.
