@@ -1,15 +1,12 @@
-//! Embeds the files of `web/`, the client of the live channel and Swagger UI: as they are, compressed, and with their
-//! entity tags. Names the commit that is built.
+//! Embeds the files of `web/`, the client of the live channel and Swagger UI. Names the commit that is built.
 
 use std::error::Error;
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{Cursor, Read as _, Write as _};
+use std::io::{Cursor, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use utoipa_swagger_ui_vendored::SWAGGER_UI_VENDORED;
 use zip::ZipArchive;
 
@@ -50,17 +47,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     files.extend(unpack_swagger_ui(&out)?);
     files.sort();
     let mut table = String::from("[\n");
-    for (number, (name, path)) in files.iter().enumerate() {
-        let bytes = fs::read(path)?;
-        let compressed = out.join(format!("asset-{number}.gz"));
-        fs::write(&compressed, gzip(&bytes)?)?;
-        let hash = blake3::hash(&bytes).to_hex();
+    for (name, path) in files {
+        let content_type = content_type(&path)?;
         writeln!(
             table,
-            "    Asset {{ name: {:?}, etag: {:?}, content_type: {:?}, bytes: include_bytes!({path:?}), gzip: include_bytes!({compressed:?}) }},",
-            name,
-            format!("W/\"{}\"", &hash[..16]),
-            content_type(path)?,
+            "    ({name:?}, Document::new({content_type:?}, &include_bytes!({path:?})[..])),"
         )?;
     }
     table.push(']');
@@ -127,12 +118,6 @@ fn unpack_swagger_ui(out: &Path) -> Result<Vec<(String, PathBuf)>, Box<dyn Error
         files.push((format!("swagger-ui/{name}"), path));
     }
     Ok(files)
-}
-
-fn gzip(bytes: &[u8]) -> Result<Vec<u8>, Box<dyn Error>> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
-    encoder.write_all(bytes)?;
-    Ok(encoder.finish()?)
 }
 
 fn content_type(path: &Path) -> Result<&'static str, Box<dyn Error>> {

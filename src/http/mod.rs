@@ -5,8 +5,9 @@ mod account;
 mod admin;
 mod admin_access;
 mod bearer;
-mod cached_document;
 mod cors;
+mod document;
+mod entity_tag;
 mod error;
 mod gate;
 mod horses;
@@ -62,9 +63,9 @@ pub(crate) use server::HttpServer;
 pub(crate) use status::board::StatusBoard;
 pub(crate) use status::sample as sample_status;
 
+use entity_tag::is_zero_weight;
 use error::ApiError;
 use gate::gate;
-use request::is_zero_weight;
 use routes::Routes;
 use state::App;
 

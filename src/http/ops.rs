@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use axum::{Json, routing::get};
 use jiff::{SignedDuration, Timestamp};
 
-use super::cached_document::CachedDocument;
+use super::document::Document;
 use super::error::ApiError;
 use super::openapi;
 use super::params::{PathParams, QueryParams};
@@ -19,15 +19,13 @@ use super::routes::Routes;
 use super::state::App;
 use crate::asyncapi;
 
-static OPENAPI: LazyLock<CachedDocument> =
-    LazyLock::new(|| CachedDocument::new(&openapi::document()));
-static ASYNCAPI: LazyLock<CachedDocument> =
-    LazyLock::new(|| CachedDocument::new(&asyncapi::document()));
+static OPENAPI: LazyLock<Document> = LazyLock::new(|| Document::json(&openapi::document()));
+static ASYNCAPI: LazyLock<Document> = LazyLock::new(|| Document::json(&asyncapi::document()));
 /// The schemas of events, by their names.
-static SCHEMAS: LazyLock<HashMap<String, CachedDocument>> = LazyLock::new(|| {
+static SCHEMAS: LazyLock<HashMap<String, Document>> = LazyLock::new(|| {
     let schemas = events::schemas().into_iter();
     schemas
-        .map(|schema| (schema.name, CachedDocument::new(&schema.schema)))
+        .map(|schema| (schema.name, Document::json(&schema.schema)))
         .collect()
 });
 

@@ -3,17 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Body;
 use axum::extract::FromRequestParts;
-use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH, LINK, VARY};
+use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, IF_NONE_MATCH, LINK};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
-use axum::response::{IntoResponse, Response};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Uri};
+use axum::response::Response;
 use events::RacingDate;
 use jiff::Timestamp;
 use projections::{Store, StoreError, View};
 use tokio::time::timeout;
 
+use super::entity_tag::{EntityTag, is_zero_weight};
 use super::error::ApiError;
 use super::params::{PathParams, QueryParams};
 use super::state::App;
@@ -138,24 +138,13 @@ impl ApiRequest {
     /// Responds with JSON, or with 304 if the client has the same JSON cached.
     fn respond(self, answer: Answer, seq: u64) -> Response {
         let Answer { json, links } = answer;
-        let etag = entity_tag(&json);
-        let tags = self.if_none_match;
-        let mut response = if tags.is_some_and(|tags| matches_etag(&tags, &etag)) {
-            StatusCode::NOT_MODIFIED.into_response()
-        } else {
-            Response::new(Body::from(json))
-        };
+        let mut response = EntityTag::of(&json).response(self.if_none_match.as_ref(), json);
         let headers = response.headers_mut();
         headers.reserve(RESPONSE_HEADERS);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
-        // The body may be compressed. A 304 and a short body say so as well: the next one may be.
-        headers.insert(VARY, HeaderValue::from_static("accept-encoding"));
         headers.insert(RAILBIRD_SEQ, seq.into());
         headers.insert(RAILBIRD_SCHEMA, self.schema.into());
-        if let Ok(etag) = HeaderValue::try_from(etag) {
-            headers.insert(ETAG, etag);
-        }
         for link in links {
             if let Ok(link) = HeaderValue::try_from(link) {
                 headers.append(LINK, link);
@@ -198,20 +187,6 @@ pub(super) fn views(
     rows.map(|row| row.map(|(_, view)| view))
 }
 
-/// A weak entity tag, because the same body may be sent compressed: the first 64 bits of its BLAKE3 hash.
-pub(super) fn entity_tag(json: &[u8]) -> String {
-    let hash = blake3::hash(json).to_hex();
-    format!("W/\"{}\"", &hash[..16])
-}
-
-/// Whether a list of entity tags has this one, by weak comparison (RFC 9110, 8.8.3.2).
-pub(super) fn matches_etag(tags: &HeaderValue, etag: &str) -> bool {
-    let opaque = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
-    let wanted = opaque(etag);
-    tags.to_str()
-        .is_ok_and(|tags| tags.trim() == "*" || tags.split(',').any(|tag| opaque(tag) == wanted))
-}
-
 fn accepts_json(headers: &HeaderMap) -> bool {
     let accepted = headers.get_all(ACCEPT).iter();
     let accepted = accepted.filter_map(|value| value.to_str().ok());
@@ -223,9 +198,4 @@ fn accepts_json(headers: &HeaderMap) -> bool {
         is_json && !parts.any(is_zero_weight)
     };
     !headers.contains_key(ACCEPT) || ranges.any(covers_json)
-}
-
-/// Whether a parameter is the weight 0, which excludes what it belongs to (RFC 9110, 12.4.2).
-pub(super) fn is_zero_weight(parameter: &str) -> bool {
-    matches!(parameter.trim(), "q=0" | "q=0.0" | "q=0.00" | "q=0.000")
 }

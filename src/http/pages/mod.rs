@@ -19,7 +19,7 @@ use axum::http::header::{
     ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, RETRY_AFTER,
     X_CONTENT_TYPE_OPTIONS,
 };
-use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use base64::Engine;
@@ -64,6 +64,9 @@ pub(super) fn router() -> Routes {
         .merge(assets::router())
 }
 
+/// The content type of a page.
+const HTML: &str = "text/html; charset=utf-8";
+
 /// Whether a page may be cached.
 #[derive(Debug, Clone, Copy)]
 enum PageCaching {
@@ -98,7 +101,6 @@ fn page_with_scripts(template: &impl Template) -> Response {
     response
 }
 
-/// A rendered page with the headers of all pages.
 fn html_response(
     status: StatusCode,
     cache: &'static str,
@@ -108,8 +110,14 @@ fn html_response(
     let mut response = Response::new(html);
     *response.status_mut() = status;
     let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(HTML));
+    add_page_headers(headers, cache, policy);
+    response
+}
+
+/// Adds the headers of all pages.
+fn add_page_headers(headers: &mut HeaderMap, cache: &'static str, policy: HeaderValue) {
     for (name, value) in [
-        (CONTENT_TYPE, "text/html; charset=utf-8"),
         (CACHE_CONTROL, cache),
         // With `no-referrer`, browsers hide the origin of forms, by which those of other sites are refused.
         (REFERRER_POLICY, "same-origin"),
@@ -119,7 +127,6 @@ fn html_response(
         headers.insert(name, HeaderValue::from_static(value));
     }
     headers.insert(CONTENT_SECURITY_POLICY, policy);
-    response
 }
 
 /// A page that is shown instead of the requested one.

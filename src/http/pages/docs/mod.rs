@@ -12,54 +12,27 @@ mod site;
 
 use std::sync::{Arc, LazyLock};
 
-use axum::body::Body;
 use axum::extract::{Path, State};
-use axum::http::header::{CONTENT_TYPE, ETAG, IF_NONE_MATCH};
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
-use bytes::Bytes;
 
 use self::site::Site;
-use super::{SCRIPT_POLICY, html_response};
+use super::{HTML, SCRIPT_POLICY, add_page_headers, html_response};
+use crate::http::document::Document;
 use crate::http::error::ApiError;
-use crate::http::request::matches_etag;
 use crate::http::routes::Routes;
 use crate::http::state::App;
-
-/// The type of a page.
-const HTML: &str = "text/html; charset=utf-8";
 
 /// All pages. They are the same for as long as the service runs.
 static SITE: LazyLock<Result<Site, askama::Error>> = LazyLock::new(Site::render);
 
-/// A rendered page, a picture, or the index of the search.
-#[derive(Debug)]
-struct StaticDocument {
-    content_type: &'static str,
-    bytes: Bytes,
-    etag: HeaderValue,
-}
-
-impl StaticDocument {
-    fn new(content_type: &'static str, bytes: impl Into<Bytes>) -> Self {
-        let bytes = bytes.into();
-        let hash = blake3::hash(&bytes).to_hex();
-        let etag = HeaderValue::try_from(format!("W/\"{}\"", &hash[..16])).expect("ASCII");
-        Self {
-            content_type,
-            bytes,
-            etag,
-        }
-    }
-
-    /// The page of `railbird dev`, which can ask the service for the key.
-    fn with_dev_key(&self) -> Self {
-        let text = String::from_utf8_lossy(&self.bytes);
-        let form = "<form id=\"key\"";
-        let text = text.replace(form, &format!("{form} data-dev-key=\"dev/key\""));
-        Self::new(self.content_type, text)
-    }
+/// The page of `railbird dev`, which can ask the service for the key.
+fn with_dev_key(page: &Document) -> Document {
+    let text = String::from_utf8_lossy(page.bytes());
+    let form = "<form id=\"key\"";
+    let text = text.replace(form, &format!("{form} data-dev-key=\"dev/key\""));
+    Document::new(HTML, text)
 }
 
 pub(super) fn router() -> Routes {
@@ -88,36 +61,19 @@ fn show(app: &App, path: &str, headers: &HeaderMap) -> Response {
     };
     let Some(document) = site.documents.get(path) else {
         return match site.unknown(path) {
-            Ok(html) => response(StatusCode::NOT_FOUND, HTML, html),
+            Ok(html) => html_response(
+                StatusCode::NOT_FOUND,
+                "no-cache",
+                SCRIPT_POLICY,
+                html.into(),
+            ),
             Err(error) => ApiError::internal(error).into_response(),
         };
     };
-    let document = match app.dev_key.get() {
-        Some(_) if document.content_type == HTML => &document.with_dev_key(),
-        _ => document,
+    let mut response = match app.dev_key.get() {
+        Some(_) if document.content_type() == HTML => with_dev_key(document).answer(headers),
+        _ => document.answer(headers),
     };
-    let is_cached = headers
-        .get(IF_NONE_MATCH)
-        .is_some_and(|tags| matches_etag(tags, document.etag.to_str().unwrap_or_default()));
-    let mut response = match is_cached {
-        true => response(
-            StatusCode::NOT_MODIFIED,
-            document.content_type,
-            Body::empty(),
-        ),
-        false => response(
-            StatusCode::OK,
-            document.content_type,
-            document.bytes.clone(),
-        ),
-    };
-    response.headers_mut().insert(ETAG, document.etag.clone());
-    response
-}
-
-fn response(status: StatusCode, content_type: &'static str, body: impl Into<Body>) -> Response {
-    let mut response = html_response(status, "no-cache", SCRIPT_POLICY, body.into());
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    add_page_headers(response.headers_mut(), "no-cache", SCRIPT_POLICY);
     response
 }

@@ -6,9 +6,11 @@ use askama::Template;
 use serde::Serialize;
 
 use super::markdown::{self, DocSection, Rendered};
-use super::{HTML, StaticDocument, messages, reference};
+use super::{messages, reference};
 use crate::asyncapi;
+use crate::http::document::Document;
 use crate::http::openapi;
+use crate::http::pages::HTML;
 
 /// A page of the navigation.
 #[derive(Debug)]
@@ -154,7 +156,7 @@ struct SearchEntry {
 
 #[derive(Debug)]
 pub(super) struct Site {
-    pub(super) documents: HashMap<String, StaticDocument>,
+    pub(super) documents: HashMap<String, Document>,
 }
 
 impl Site {
@@ -183,10 +185,10 @@ impl Site {
             let (html, _) = render(&path, &source, false)?;
             documents.insert(path, html_document(html));
         }
-        let picture = StaticDocument::new("image/png", BOARD_PICTURE);
+        let picture = Document::new("image/png", BOARD_PICTURE);
         documents.insert("docs/board.png".to_owned(), picture);
         let index = serde_json::to_string(&index).map_err(askama::Error::custom)?;
-        let index = StaticDocument::new("application/json", index);
+        let index = Document::new("application/json", index);
         documents.insert("docs/search.json".to_owned(), index);
         Ok(Self { documents })
     }
@@ -197,8 +199,8 @@ impl Site {
     }
 }
 
-fn html_document(html: String) -> StaticDocument {
-    StaticDocument::new(HTML, html)
+fn html_document(html: String) -> Document {
+    Document::new(HTML, html)
 }
 
 fn file_path(path: &str) -> String {

@@ -1,0 +1,86 @@
+//! [`Document`]: an answer that is the same for the life of the process. Its bytes are made once, and compressed once.
+
+use std::io::Write;
+use std::sync::OnceLock;
+
+use axum::http::header::{
+    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, IF_NONE_MATCH,
+};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::Response;
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use serde_json::Value;
+
+use super::COMPRESSED_BYTES_MIN;
+use super::entity_tag::{EntityTag, is_zero_weight};
+
+#[derive(Debug)]
+pub(super) struct Document {
+    content_type: &'static str,
+    bytes: Bytes,
+    etag: EntityTag,
+    gzip: OnceLock<Bytes>,
+}
+
+impl Document {
+    pub(super) fn new(content_type: &'static str, bytes: impl Into<Bytes>) -> Self {
+        let bytes = bytes.into();
+        Self {
+            content_type,
+            etag: EntityTag::of(&bytes),
+            bytes,
+            gzip: OnceLock::new(),
+        }
+    }
+
+    pub(super) fn json(json: &Value) -> Self {
+        Self::new("application/json", json.to_string())
+    }
+
+    pub(super) fn content_type(&self) -> &'static str {
+        self.content_type
+    }
+
+    pub(super) fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// The document, or 304 if the client has it. Clients ask again each time.
+    pub(super) fn answer(&self, headers: &HeaderMap) -> Response {
+        let is_compressed =
+            self.bytes.len() as u64 >= COMPRESSED_BYTES_MIN && accepts_gzip(headers);
+        let body = if is_compressed {
+            self.gzip.get_or_init(|| gzip(&self.bytes))
+        } else {
+            &self.bytes
+        };
+        let mut response = self.etag.response(headers.get(IF_NONE_MATCH), body.clone());
+        let is_sent = response.status() == StatusCode::OK;
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(self.content_type));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        if is_compressed && is_sent {
+            headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        }
+        response
+    }
+}
+
+fn gzip(bytes: &[u8]) -> Bytes {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    let compressed = encoder.write_all(bytes).and_then(|()| encoder.finish());
+    compressed.expect("a Vec takes all bytes").into()
+}
+
+fn accepts_gzip(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(ACCEPT_ENCODING).iter();
+    let accepted = accepted.filter_map(|value| value.to_str().ok());
+    let mut codings = accepted.flat_map(|value| value.split(','));
+    codings.any(|coding| {
+        let mut parts = coding.split(';').map(str::trim);
+        let name = parts.next().unwrap_or_default();
+        name.eq_ignore_ascii_case("gzip") && !parts.any(is_zero_weight)
+    })
+}
