@@ -5,6 +5,7 @@
 //!
 //! | module | purpose | uses |
 //! |---|---|---|
+//! | `atomic_file` | files that a crash leaves whole | |
 //! | [`clock`] | the racing day in the configured time zone, and the time that also runs in a suspend | |
 //! | `json_schema` | the schemas in the OpenAPI and the AsyncAPI document | |
 //! | [`limits`] | plans, rate limits and network addresses | |
@@ -13,21 +14,22 @@
 //! | [`supervisor`] | the tasks of the service | |
 //! | [`metrics`] | the Prometheus metrics of the service | `limits` |
 //! | [`tls`] | the certificate of the public address | `metrics` |
-//! | [`log`] | the event log on NATS JetStream: connection, reader, appender | `clock`, `metrics` |
+//! | [`log`] | the event log on NATS JetStream: connection, reader, appender | `atomic_file`, `clock`, `metrics` |
 //! | [`feed`] | the latest messages of the live channel, encoded once | `log` |
-//! | [`accounts`] | API keys and subscriptions, folded from the stream `ACCOUNTS` | `limits`, `log`, `metrics` |
-//! | [`mail`] | mails to subscribers: outbox, templates, transports | `accounts`, `log`, `metrics`, `public_url`, `shutdown` |
-//! | [`projector`] | follows the log, folds events, commits views | `clock`, `feed`, `log`, `metrics` |
+//! | [`accounts`] | API keys and subscriptions, folded from the stream `ACCOUNTS` | `atomic_file`, `limits`, `log`, `metrics` |
+//! | [`mail`] | mails to subscribers: outbox, templates, transports | `accounts`, `atomic_file`, `log`, `metrics`, `public_url`, `shutdown` |
+//! | [`projector`] | follows the log, folds events, commits views | `atomic_file`, `clock`, `feed`, `log`, `metrics` |
 //! | [`health`] | what is wrong with the service, and what that means | `accounts`, `feed`, `log`, `projector`, `shutdown` |
 //! | [`live`] | the live channel: fan-out, sessions, protocol | `accounts`, `feed`, `health`, `limits`, `metrics`, `shutdown`, `tls` |
 //! | [`asyncapi`] | the AsyncAPI document of the live channel and the log | `json_schema`, `live`, `log`, `projector` |
-//! | [`http`] | the JSON API, the pages and the WebSocket handshake, on axum | all above but `mail`, `supervisor` |
-//! | [`app`] | the composition root: builds and runs the service | all above but `asyncapi`, `json_schema` |
-//! | [`cli`] | the command line, one command per file | all above but `feed`, `json_schema`, `live` |
+//! | [`http`] | the JSON API, the pages and the WebSocket handshake, on axum | all above but `atomic_file`, `mail`, `supervisor` |
+//! | [`app`] | the composition root: builds and runs the service | all above but `asyncapi`, `atomic_file`, `json_schema` |
+//! | [`cli`] | the command line, one command per file | all above but `atomic_file`, `feed`, `json_schema`, `live` |
 
 pub mod accounts;
 pub mod app;
 pub mod asyncapi;
+mod atomic_file;
 pub mod cli;
 pub mod clock;
 pub mod feed;

@@ -113,7 +113,7 @@ async fn a_rebuild_that_fails_leaves_the_live_views_in_force_and_nothing_on_disk
     socket.until("snapshot_complete").await;
     let before = stores(data.path());
     // No new store can be put in force.
-    let obstacle = data.path().join("views/CURRENT.new");
+    let obstacle = data.path().join("views/.CURRENT.new");
     fs::create_dir(&obstacle).unwrap();
     let admin = railbird.admin.to_string();
     let rebuild =

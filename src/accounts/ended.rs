@@ -11,7 +11,7 @@ use events::{Moment, Text};
 use serde::{Deserialize, Serialize};
 
 use super::{Fact, Holder, KeyId, KeyRevoked, Ledger, SubscriptionForgotten, SubscriptionId};
-use crate::log::write_json;
+use crate::atomic_file::replace_json;
 
 const FILE: &str = "ended.json";
 const REASON: &str = "ended before the stream was restored";
@@ -117,7 +117,7 @@ impl Ended {
             return;
         }
         let (path, known) = (self.path.clone(), self.known.clone());
-        let writing = tokio::task::spawn_blocking(move || write_json(&path, &known));
+        let writing = tokio::task::spawn_blocking(move || replace_json(&path, &known));
         match writing
             .await
             .unwrap_or_else(|panic| Err(io::Error::other(panic)))

@@ -87,12 +87,15 @@ impl MailFlags {
     }
 
     fn from(&self) -> Result<Option<Sender>, InvalidMailSetting> {
-        set(&self.mail_from).map(Sender::parse).transpose()
+        self.mail_from.as_deref().map(Sender::parse).transpose()
     }
 
     /// The public URL of a service in production, which browsers have to reach with TLS.
     pub(super) fn check_production(&self) -> Result<(), WrongConfiguration> {
-        let url = set(&self.public_url).filter(|url| !url.starts_with("https://"));
+        let url = self
+            .public_url
+            .as_deref()
+            .filter(|url| !url.starts_with("https://"));
         let refused = url.map(|url| {
             let text = format!("--production: --public-url {url} is not an https URL");
             WrongConfiguration(text)
@@ -101,14 +104,9 @@ impl MailFlags {
     }
 
     fn public_url(&self) -> Result<Option<PublicUrl>, InvalidMailSetting> {
-        let url = set(&self.public_url).map(PublicUrl::parse).transpose();
+        let url = self.public_url.as_deref().map(PublicUrl::parse).transpose();
         url.map_err(|message| InvalidMailSetting::new("--public-url", message))
     }
-}
-
-/// An empty text counts as unset: Compose passes unset variables as empty ones.
-fn set(text: &Option<String>) -> Option<&str> {
-    text.as_deref().filter(|text| !text.is_empty())
 }
 
 fn parse_timeout(text: &str) -> Result<Duration, InvalidMailSetting> {

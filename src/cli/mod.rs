@@ -31,12 +31,13 @@ mod speed;
 mod verify;
 mod watch;
 
+use std::env;
 use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use tracing::Level;
 use tracing_subscriber::filter::{FilterExt, filter_fn};
 use tracing_subscriber::layer::SubscriberExt;
@@ -198,15 +199,8 @@ struct PlansFlag {
 }
 
 impl PlansFlag {
-    /// The file. An empty name counts as unset: Compose passes unset variables as empty ones.
-    fn file(&self) -> Option<&Path> {
-        self.file
-            .as_deref()
-            .filter(|file| !file.as_os_str().is_empty())
-    }
-
     fn read(&self) -> Result<Plans, WrongConfiguration> {
-        let plans = self.file().map(Plans::read).transpose();
+        let plans = self.file.as_deref().map(Plans::read).transpose();
         let plans = plans.map_err(|error| WrongConfiguration(error.to_string()))?;
         Ok(plans.unwrap_or_default())
     }
@@ -252,7 +246,8 @@ const EXIT_CODES: [(u8, &str); 7] = [
 /// Parses the command line and runs the command.
 #[must_use]
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let matches = without_empty_variables(Cli::command()).get_matches();
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     if let Err(error) = init_logging(&cli) {
         report::line(format_args!("railbird: {error:#}"));
         return ExitCode::from(EXIT_CONFIGURATION);
@@ -261,6 +256,18 @@ pub fn main() -> ExitCode {
         report::line(format_args!("railbird: {error:#}"));
         ExitCode::from(exit_code(&error))
     })
+}
+
+/// An empty variable counts as unset: Compose passes unset variables as empty ones.
+fn without_empty_variables(command: clap::Command) -> clap::Command {
+    let command = command.mut_args(|arg| {
+        let value = arg.get_env().and_then(env::var_os);
+        match value.is_some_and(|value| value.is_empty()) {
+            true => arg.env(None::<&str>),
+            false => arg,
+        }
+    });
+    command.mut_subcommands(without_empty_variables)
 }
 
 fn exit_code(error: &anyhow::Error) -> u8 {

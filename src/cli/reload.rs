@@ -27,7 +27,7 @@ impl Reload {
     }
 
     async fn replace_plans(&self) {
-        if self.plans.file().is_none() {
+        if self.plans.file.is_none() {
             tracing::info!(
                 "SIGHUP: there is no file of plans to reload; the built-in ones stay in force"
             );

@@ -5,7 +5,7 @@ use std::env;
 use super::WrongConfiguration;
 
 /// The secret of a flag or its variable, or the content of the file that `<variable>_FILE` names. The flag takes
-/// precedence. An empty variable counts as unset: Compose passes unset variables as empty ones.
+/// precedence. An empty variable counts as unset, as for all flags.
 ///
 /// # Errors
 /// Returns [`WrongConfiguration`] if both variables are set, or the file cannot be read.
@@ -20,7 +20,6 @@ pub(super) fn read_secret(
         let text = format!("{variable} and {file_variable} are both set: set one of them");
         return Err(WrongConfiguration(text));
     }
-    let value = value.filter(|value| !value.is_empty());
     let (None, Some(file)) = (value, &file) else {
         return Ok(value.map(str::to_owned));
     };

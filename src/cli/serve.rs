@@ -168,7 +168,7 @@ impl ServiceArgs {
             self.timezone.clone()
         });
         let plans = checks.add("plans", self.plans.read(), |plans| {
-            let file = if self.plans.file().is_some() {
+            let file = if self.plans.file.is_some() {
                 ""
             } else {
                 "; built in"
@@ -260,9 +260,7 @@ pub(super) struct Serve {
 
 impl Serve {
     pub(super) fn tls(&self) -> Result<Option<TlsServer>, WrongConfiguration> {
-        // An empty text counts as unset: Compose passes unset variables as empty ones.
-        let set = |file: &Option<PathBuf>| file.clone().filter(|file| !file.as_os_str().is_empty());
-        let files = match (set(&self.tls_cert), set(&self.tls_key)) {
+        let files = match (self.tls_cert.clone(), self.tls_key.clone()) {
             (None, None) => return Ok(None),
             (Some(cert), Some(key)) => CertificateFiles { cert, key },
             (Some(_), None) => return Err(WrongConfiguration(KEY_IS_MISSING.to_owned())),

@@ -4,8 +4,8 @@
 //! created again, and no other history takes its place, until an operator accepts that.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,11 +20,10 @@ use super::connection::Log;
 use super::error::LogError;
 use super::position::{LogReplaced, ReadPosition, Suspicion};
 use super::stream::{LogState, StreamName};
+use crate::atomic_file::replace_json;
 use crate::metrics;
 
 const FILE: &str = "log.json";
-/// The extension of a file that is not whole yet.
-const DRAFT: &str = "json.new";
 
 /// The wait before a stream is looked up again.
 const RETRY: Duration = Duration::from_millis(500);
@@ -154,7 +153,7 @@ impl Continuity {
         while seen.changed().await.is_ok() {
             let positions = seen.borrow_and_update().clone();
             let path = self.0.path.clone();
-            let write = tokio::task::spawn_blocking(move || write_json(&path, &positions));
+            let write = tokio::task::spawn_blocking(move || replace_json(&path, &positions));
             let written = write
                 .await
                 .unwrap_or_else(|panic| Err(io::Error::other(panic)));
@@ -395,26 +394,13 @@ fn lost(read: Option<&ReadPosition>, found: Option<&FoundStream>) -> Option<u64>
     }
 }
 
-/// Writes the file so that a crash leaves the old or the new one.
-pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> io::Result<()> {
-    let draft = path.with_extension(DRAFT);
-    let mut file = File::create(&draft)?;
-    file.write_all(&serde_json::to_vec_pretty(value)?)?;
-    file.sync_all()?;
-    fs::rename(&draft, path)?;
-    match path.parent() {
-        Some(folder) => File::open(folder)?.sync_all(),
-        None => Ok(()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
 
     use projections::LogIdentity;
 
-    use super::{Continuity, FILE, FoundStream, lost, write_json};
+    use super::{Continuity, FILE, FoundStream, lost, replace_json};
     use crate::log::{ACCOUNTS, RACING, ReadPosition};
 
     fn position(created: &str, seq: u64) -> ReadPosition {
@@ -444,7 +430,7 @@ mod tests {
         assert!(!creates(&upgraded), "views of a version without the file");
         assert_eq!(upgraded.read_position(RACING), Some(position("a", 7)));
 
-        write_json(&upgraded.0.path, &*upgraded.0.seen.borrow()).expect("a folder");
+        replace_json(&upgraded.0.path, &*upgraded.0.seen.borrow()).expect("a folder");
         let again = open(None);
         assert_eq!(again.read_position(RACING), Some(position("a", 7)));
         assert!(creates(&again) && again.read_position(ACCOUNTS).is_none());

@@ -35,7 +35,6 @@ pub use address::NatsConfig;
 pub use append::{Appended, Appender, Outgoing};
 pub use backoff::Backoff;
 pub use connection::{ConnectionStatus, Log};
-pub(crate) use continuity::write_json;
 pub use continuity::{Continuity, Divergence, Resolution};
 pub use durability::{Durability, JetStreamServer};
 pub use error::LogError;

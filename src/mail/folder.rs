@@ -1,11 +1,12 @@
 //! [`Folder`]: the folder to which `dev` writes its mails.
 
 use std::fs;
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 
 use super::delivery_error::{DeliveryError, FailureReason};
+use crate::atomic_file;
 
 /// A folder with a file for each mail, readable by this user alone.
 #[derive(Debug, Clone)]
@@ -26,13 +27,6 @@ impl Folder {
     fn write_and_rename(&self, name: &str, mail: &[u8]) -> io::Result<()> {
         let mut folder = fs::DirBuilder::new();
         folder.recursive(true).mode(0o700).create(&self.0)?;
-        let unfinished = self.0.join(format!(".{name}"));
-        let _ = fs::remove_file(&unfinished);
-        let mut options = fs::OpenOptions::new();
-        options.write(true).create_new(true).mode(0o600);
-        let mut file = options.open(&unfinished)?;
-        file.write_all(mail)?;
-        file.sync_all()?;
-        fs::rename(unfinished, self.0.join(name))
+        atomic_file::replace(&self.0.join(name), mail)
     }
 }

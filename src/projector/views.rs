@@ -7,7 +7,6 @@
 //! leaves a whole store. All of it may be lost: the log has everything.
 
 use std::fs::{self, File, TryLockError};
-use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
@@ -17,6 +16,8 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use parking_lot::{Mutex, RwLock};
 use projections::{SCHEMA_VERSION, Store, StoreError, VIEWS_VERSION, check_free_space, free_bytes};
+
+use crate::atomic_file;
 
 /// sled reads the whole store while it opens it. A store that takes longer than the slowest disk would is damaged: sled
 /// may never end then.
@@ -525,19 +526,8 @@ fn remove(path: &Path) {
     }
 }
 
-/// Writes `CURRENT` so that a crash leaves the old or the new name, never a part of one.
 fn write_pointer(folder: &Path, name: &str) -> anyhow::Result<()> {
-    let write = || {
-        let draft = folder.join("CURRENT.new");
-        let mut file = File::create(&draft)?;
-        writeln!(file, "{name}")?;
-        file.sync_all()?;
-        fs::rename(&draft, folder.join(CURRENT))
-    };
-    write().with_context(|| format!("{} cannot be written", folder.join(CURRENT).display()))?;
-    // The new name is in force already.
-    if let Err(error) = File::open(folder).and_then(|folder| folder.sync_all()) {
-        tracing::warn!(path = %folder.display(), %error, "cannot sync the folder of the views");
-    }
-    Ok(())
+    let path = folder.join(CURRENT);
+    let written = atomic_file::replace(&path, format!("{name}\n").as_bytes());
+    written.with_context(|| format!("{} cannot be written", path.display()))
 }
