@@ -16,7 +16,6 @@ mod venue_code;
 
 pub use betfair::BetfairStream;
 pub use hkjc::cards::hkjc_cards;
-pub use hkjc::csv::hkjc_csv;
 pub use hkjc::horses::horses_csv;
 pub use hkjc::results::hkjc_results;
 pub use hkjc::zh_horses::hkjc_zh_horses;

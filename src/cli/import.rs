@@ -46,7 +46,7 @@ pub(super) struct Import {
 
 #[derive(Debug, Subcommand)]
 enum Format {
-    /// Results of the Hong Kong Jockey Club, JSON, joined with CSV of the same meetings.
+    /// Results of the Hong Kong Jockey Club: JSON, CSV, or both of the same meetings.
     HkjcResults {
         /// Files and folders, .json and .csv.
         #[arg(required = true)]
@@ -54,12 +54,6 @@ enum Format {
     },
     /// Race cards of the Hong Kong Jockey Club, JSON.
     HkjcCards {
-        /// Files and folders.
-        #[arg(required = true)]
-        paths: Vec<PathBuf>,
-    },
-    /// Results of the Hong Kong Jockey Club, CSV only.
-    HkjcCsv {
         /// Files and folders.
         #[arg(required = true)]
         paths: Vec<PathBuf>,
@@ -134,7 +128,6 @@ impl Format {
         match self {
             Self::HkjcResults { paths } => importers::hkjc_results(paths),
             Self::HkjcCards { paths } => importers::hkjc_cards(paths),
-            Self::HkjcCsv { paths } => importers::hkjc_csv(paths),
             Self::HorsesCsv { paths, ids, as_of } => importers::horses_csv(paths, ids, *as_of),
             Self::HkjcZhResults { paths, ids } => importers::hkjc_zh_results(paths, ids),
             Self::HkjcZhHorses {

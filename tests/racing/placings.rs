@@ -233,7 +233,7 @@ async fn times_and_odds_written_as_dashes_are_unknown() {
     let file = file.display().to_string();
     let output = railbird([
         "import",
-        "hkjc-csv",
+        "hkjc-results",
         &file,
         "--nats",
         &year.nats().url_of("feeder"),

@@ -1,4 +1,4 @@
-//! Results as CSV with a row for each runner: alone, or by race for the join with the JSON.
+//! Results as CSV with a row for each runner, by race for the join with the JSON.
 
 use std::path::PathBuf;
 
@@ -7,30 +7,11 @@ use events::{FinishTime, Odds, ParseError, RaceKey, RaceNumber, RacingDate, Venu
 use super::brand::name_and_brand;
 use super::csv_race::{CsvFigures, CsvRaces, CsvRunner, add};
 use super::hong_kong::{VENUES, venue_name};
-use super::horse_ids::HorseIds;
 use crate::input::cells::Cells;
-use crate::input::files;
 use crate::input::race_heading::RaceHeading;
-use crate::input::repeats::Repeats;
 use crate::input::rows::{self, ReadRows};
 use crate::item::{InputError, Items, LineItems};
 use crate::placing::Placing;
-
-const FORMAT: &str = "hkjc-csv";
-
-/// Reads results from CSV alone: a result and a card for each race, with the brands as horse numbers.
-#[must_use]
-pub fn hkjc_csv(paths: &[PathBuf]) -> Items {
-    files::import(paths, &["csv"], |paths| {
-        read(paths, |races| {
-            let mut repeats = Repeats::default();
-            let results = races.into_iter().flat_map(move |(key, race)| {
-                race.result(FORMAT, key, &HorseIds::default(), &mut repeats)
-            });
-            Box::new(results)
-        })
-    })
-}
 
 /// Gathers the rows of all files by race, and returns what `finish` makes of them behind the items of the rows.
 pub(crate) fn read<F>(paths: Vec<PathBuf>, finish: F) -> Items
@@ -133,7 +114,7 @@ fn venue_code(text: &str) -> Result<VenueCode, ParseError> {
 
 #[cfg(test)]
 mod tests {
-    use super::hkjc_csv;
+    use crate::hkjc_results;
     use crate::testing::{Imported, check_starts, folder_of};
 
     const HEADER: &str = ",plc,horseno,horse,jockey,trainer,finishtime,winodds,date,raceno,distance,going,handicap,venue\n";
@@ -146,7 +127,7 @@ mod tests {
 
     fn read(text: impl AsRef<[u8]>) -> Imported {
         let (_folder, paths) = folder_of(&[("r.csv", text.as_ref())]);
-        Imported::all(hkjc_csv(&paths))
+        Imported::all(hkjc_results(&paths))
     }
 
     #[test]
@@ -266,7 +247,7 @@ mod tests {
     fn rejected_rows_are_not_held_until_the_last_file_is_read() {
         let bad = format!("{HEADER}lorem ipsum\n");
         let (_folder, paths) = folder_of(&[("a.csv", bad.as_bytes()), ("b.csv", b"")]);
-        let mut items = hkjc_csv(&paths);
+        let mut items = hkjc_results(&paths);
         let first = items.next();
         std::fs::write(&paths[1], &bad).expect("a file");
         let rejected = Imported::all(Box::new(first.into_iter().chain(items))).rejected;

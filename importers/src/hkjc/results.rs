@@ -374,7 +374,7 @@ mod tests {
             [("HK_2016_A001", 7, 126), ("B607", 3, 113)]
         );
         let (_folder, paths) = folder_of(&[("b.csv", csv.as_bytes())]);
-        let csv = Imported::all(super::super::csv::hkjc_csv(&paths));
+        let csv = Imported::all(hkjc_results(&paths));
         assert_eq!(draws(&csv.cards[0]), [("A001", 7, 126), ("B607", 3, 113)]);
         assert_eq!(csv.cards[0].class.as_str(), "4");
         assert_eq!(csv.rejected, Vec::<String>::new());
