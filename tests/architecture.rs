@@ -27,16 +27,13 @@ const CRATE_ARROWS: [(&str, &[&str]); 5] = [
 
 /// Each technology, and the folders or files that may name it.
 const TECHNOLOGIES: [(&str, &[&str]); 8] = [
-    (
-        "sled",
-        &["projections/src/store.rs", "projections/src/store/"],
-    ),
+    ("sled", &["projections/src/store/"]),
     ("async_nats", &["src/log/"]),
     ("axum", &["src/http/"]),
     ("lettre", &["src/mail/"]),
     ("tokio_rustls", &["src/tls/"]),
     ("tokio_tungstenite", &["src/cli/watch/"]),
-    ("ratatui", &["src/cli/watch.rs", "src/cli/watch/"]),
+    ("ratatui", &["src/cli/watch/mod.rs", "src/cli/watch/"]),
     ("clap", &["src/cli/"]),
 ];
 
