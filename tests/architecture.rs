@@ -597,7 +597,7 @@ fn the_tests_that_documents_name_are_there() {
         let is_metric = word.starts_with("railbird_");
         word.matches('_').count() > 2 && word.chars().all(letters) && !is_metric
     };
-    for document in ["docs/reliability.md", "tests/racing.rs"] {
+    for document in ["docs/reliability.md", "tests/racing/mod.rs"] {
         let text = fs::read_to_string(root().join(document)).unwrap();
         let names: Vec<&str> = text.split('`').filter(is_name).collect();
         assert!(names.len() > 10, "{document} names tests");

@@ -1,12 +1,17 @@
 //! The live odds channel, compared with docs/live-odds.md sentence by sentence.
 
+mod clients;
 mod conflation;
+pub(crate) mod delivery;
 mod ends;
+mod example_clients;
 mod filters;
 mod golden;
 mod ops;
 mod order;
+mod rfc6455;
 mod slow;
+mod violations;
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -12,7 +12,7 @@ use super::load::{Get, Load};
 use super::proxy::{Proxy, ProxyKind, client, free_address};
 use crate::conformance::client::{Follow, Plan, Stage};
 use crate::conformance::clients::ClientGroup;
-use crate::pain::Publishing;
+use crate::live::delivery::Publishing;
 use crate::support::*;
 
 /// Of another day than the events that are published meanwhile.

@@ -13,7 +13,7 @@ use super::proxy::{Proxy, ProxyKind, client};
 use super::rolling::{Replica, this_version};
 use crate::conformance::client::{Follow, Plan, Stage};
 use crate::conformance::clients::ClientGroup;
-use crate::pain::Publishing;
+use crate::live::delivery::Publishing;
 use crate::support::*;
 
 /// Of another day than the events that are published meanwhile.

@@ -6,7 +6,7 @@ use std::io::Read as _;
 use std::process::{Child, Stdio};
 use std::time::Instant;
 
-use crate::production::{Block, Machine, Shell, blocks, read};
+use crate::ops::production::{Block, Machine, Shell, blocks, read};
 use crate::support::*;
 
 const PAGE: &str = "docs/scaling.md";
@@ -17,7 +17,7 @@ const NODES: (&str, &str) = (
     "NODES=(10.0.0.1 10.0.0.2 10.0.0.3)",
     "NODES=(127.0.0.11 127.0.0.12 127.0.0.13)",
 );
-const FEEDER: &str = "/usr/local/src/railbird/tests/scaling/feeder.py";
+const FEEDER: &str = "/usr/local/src/railbird/tests/cluster/growth/feeder.py";
 const ACKNOWLEDGED: &str = "/root/acknowledged";
 
 /// The blocks of a section.

@@ -7,7 +7,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::task::AbortHandle;
 
-use crate::rejections::{Feeder, until_live};
+use crate::log::rejections::{Feeder, until_live};
 use crate::support::*;
 
 /// The term of the bucket in these tests.

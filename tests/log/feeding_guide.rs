@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::generators::{Oracle, changed, combined, edges};
 use crate::support::*;
 
-const DOCUMENTATION: &str = include_str!("../docs/feeding.md");
+const DOCUMENTATION: &str = include_str!("../../docs/feeding.md");
 
 /// The indented blocks of the documentation, without their indentation. An empty line does not end a block.
 fn blocks() -> Vec<String> {

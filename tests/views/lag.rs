@@ -6,7 +6,7 @@ use futures::future::join_all;
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
-use crate::rejections::until_live;
+use crate::log::rejections::until_live;
 use crate::support::*;
 
 /// Longer than the service needs to ask NATS for the end of the log.

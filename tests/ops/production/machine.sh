@@ -2,7 +2,7 @@
 # A machine for a test: this system with systemd as its first process, loopback as its network, and nothing installed
 # for railbird. Whatever it writes is gone when it ends: its file system is a layer in memory above this one.
 #
-#   unshare --net --mount --pid --ipc --uts --cgroup --fork --kill-child bash tests/production/machine.sh
+#   unshare --net --mount --pid --ipc --uts --cgroup --fork --kill-child bash tests/ops/production/machine.sh
 #
 # It needs root.
 set -euo pipefail

@@ -1,10 +1,16 @@
 //! The files in `ops/`, with the programs that read them. Tests print a note and pass where a program is missing.
 
 mod cluster;
+mod containers;
+mod kubernetes;
 mod load;
+mod monitoring;
+mod packages;
 mod passing;
+pub(crate) mod production;
 pub(crate) mod proxy;
 mod rolling;
+mod scripts;
 mod systemd;
 mod upgrade;
 

@@ -138,7 +138,7 @@ async fn the_references_have_every_path_and_every_message() {
     }
 }
 
-/// The guides whose commands run on a machine of their own (tests/production.rs, tests/scaling.rs).
+/// The guides whose commands run on a machine of their own (tests/ops/production, tests/cluster/growth).
 const ON_A_MACHINE: [&str; 2] = ["production", "scaling"];
 
 /// A sample runs on the page.

@@ -14,8 +14,8 @@ use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 use crate::generators::{Oracle, changed, edges};
 use crate::support::*;
 
-const LIVE_ODDS: &str = include_str!("../docs/live-odds.md");
-const FEEDING: &str = include_str!("../docs/feeding.md");
+const LIVE_ODDS: &str = include_str!("../../docs/live-odds.md");
+const FEEDING: &str = include_str!("../../docs/feeding.md");
 
 /// The prefix of the events that feeders publish. These may have more fields than are described.
 const EVENTS: &str = "racing.";

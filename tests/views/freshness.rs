@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use railbird::health::STALE_AFTER;
 use serde_json::Value;
 
-use crate::rejections::until_live;
+use crate::log::rejections::until_live;
 use crate::support::*;
 
 const HORSE: &str = "/api/v1/horses/H1";

@@ -9,7 +9,7 @@ use crate::support::*;
 /// Ends the output of a block in a [`Shell`].
 const END_OF_BLOCK: &str = "--- end of block";
 
-/// A machine as `tests/production/machine.sh` describes it, with the repository at /usr/local/src/railbird.
+/// A machine as `tests/ops/production/machine.sh` describes it, with the repository at /usr/local/src/railbird.
 pub(crate) struct Machine {
     /// The first process is its only child, and ends with it.
     unshare: Child,
@@ -30,7 +30,7 @@ impl Machine {
             eprintln!("SKIPPED: a machine with systemd needs root, and namespaces");
             return None;
         }
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/production/machine.sh");
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/ops/production/machine.sh");
         let namespaces = [
             "--net",
             "--mount",
@@ -96,7 +96,7 @@ impl Machine {
     /// A shell as that of an administrator who begins to follow a page.
     pub(crate) fn shell(&self) -> Shell {
         let mut shell = self.bare_shell();
-        let (output, is_prepared) = shell.run(&read("tests/production/prepare.sh"));
+        let (output, is_prepared) = shell.run(&read("tests/ops/production/prepare.sh"));
         assert!(is_prepared, "{output}");
         shell
     }

@@ -9,7 +9,7 @@ use railbird::log::{ACCOUNTS, KEY_USE, RACING};
 
 use crate::support::*;
 
-const GUIDE: &str = include_str!("../docs/scaling.md");
+const GUIDE: &str = include_str!("../../docs/scaling.md");
 const HORSE: &str = "/api/v1/horses/H1";
 
 /// The block of the guide that begins with a text.

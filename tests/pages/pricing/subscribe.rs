@@ -627,6 +627,6 @@ async fn the_page_and_the_documentation_name_the_same_wait_for_another_mail() {
     let page = html(&site.subscribe(EMAIL, "free").await, 200).replace('\n', " ");
     let wait = format!("{} minutes after the last", RESEND_AFTER.as_mins());
     assert!(page.contains(&wait), "{wait} in\n{page}");
-    let documentation = include_str!("../../docs/keys.md").replace('\n', " ");
+    let documentation = include_str!("../../../docs/keys.md").replace('\n', " ");
     assert!(documentation.contains(&wait), "{wait}");
 }

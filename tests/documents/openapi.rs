@@ -8,7 +8,7 @@ use railbird::http::Origins;
 use railbird::limits::plans::Plans;
 use serde_json::{Value, json};
 
-use crate::contract::{example_path, publish_racing};
+use crate::http::contract::{example_path, publish_racing};
 use crate::support::*;
 
 const PAGE: &str = "https://racing.example";

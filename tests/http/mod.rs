@@ -1,0 +1,10 @@
+//! The HTTP servers: the contract, limits, TLS, metrics and the admin address.
+
+mod access_log;
+mod admin;
+pub(crate) mod contract;
+mod long_lists;
+mod metrics;
+mod origins;
+mod slow_clients;
+mod tls;

@@ -1,0 +1,6 @@
+//! The pages for people: the board, the documentation, the status, subscriptions.
+
+mod board;
+mod docs;
+mod pricing;
+mod status;
