@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use uuid::Uuid;
 
-use crate::accounts::{self, AccountCommands, Ended, KeyCache, Ledger, UseLog};
+use crate::accounts::{self, AccountCommands, KeyCache, Ledger, Revocations, UseLog};
 use crate::clock::Clock;
 use crate::feed::Feed;
 use crate::health::{FeedMonitor, Health};
@@ -373,7 +373,7 @@ impl<'a> Start<'a> {
     fn follow_accounts(&mut self, logs: &Logs) -> anyhow::Result<Accounts> {
         let config = self.config;
         let ended =
-            Ended::open(&config.data).context("the keys that were revoked cannot be read")?;
+            Revocations::open(&config.data).context("the keys that were revoked cannot be read")?;
         let keys = KeyCache::new(config.plans.clone(), config.keys_stale_max);
         let keys = Arc::new(keys.refusing(config.refused_env));
         let uses = Arc::clone(keys.uses());

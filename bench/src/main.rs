@@ -5,11 +5,11 @@ mod check;
 #[path = "../../tests/conformance/mod.rs"]
 mod conformance;
 mod fanout;
+mod faults;
 mod feed;
-mod garbage;
 mod histogram;
 mod http_load;
-mod pain;
+mod invalid_events;
 mod season;
 mod storm;
 mod unauthenticated;
@@ -33,7 +33,7 @@ const WINDOW: usize = 4096;
 
 #[derive(Debug, Parser)]
 struct Cli {
-    /// The address of a NATS that nothing else uses; `pain` starts its own.
+    /// The address of a NATS that nothing else uses; `faults` starts its own.
     #[arg(long, default_value = "")]
     nats: String,
     /// The number of replicas of the streams that are created.
@@ -89,8 +89,8 @@ enum Command {
         #[arg(long)]
         file: PathBuf,
     },
-    /// Publish garbage at full speed.
-    Garbage {
+    /// Publish invalid events at full speed.
+    InvalidEvents {
         /// Bytes of noise in each message.
         #[arg(long)]
         bytes: usize,
@@ -114,7 +114,7 @@ enum Command {
     /// Publish to many WebSocket clients, and measure the server.
     Fanout(fanout::Fanout),
     /// Cut off clients, slow some down, restart their servers, and check what each of them received.
-    Pain(pain::Pain),
+    Faults(faults::Faults),
     /// Clients that all connect again at once, real and simulated.
     #[command(subcommand)]
     Storm(storm::StormCommand),
@@ -139,16 +139,16 @@ async fn main() -> anyhow::Result<()> {
             feed::raw(&connect.await?, &cli.nats, &file, window).await?
         }
         Command::Distinct { file } => feed::distinct(&connect.await?, &file).await?,
-        Command::Garbage {
+        Command::InvalidEvents {
             bytes,
             seconds,
             count,
-        } => garbage::publish(&cli.nats, bytes, seconds, count).await?,
+        } => invalid_events::publish(&cli.nats, bytes, seconds, count).await?,
         Command::HttpLoad(load) => load.run().await?,
         Command::Check { count } => check::run(count)?,
         Command::Unauthenticated(load) => load.run().await?,
         Command::Fanout(fanout) => fanout.run(&cli.nats)?,
-        Command::Pain(pain) => pain::run(&pain).await?,
+        Command::Faults(faults) => faults::run(&faults).await?,
         Command::Storm(storm) => storm.run().await?,
     };
     println!("{figures}");

@@ -6,7 +6,6 @@
 //! the [`Store`]. Each event that changes a live race yields a [`LiveUpdate`]; [`RaceReplay`] makes the latest of them
 //! again.
 
-mod changes;
 mod digest;
 pub mod horse_form;
 pub mod horse_profile;
@@ -19,6 +18,7 @@ pub mod meetings;
 mod newest;
 mod odds_board;
 mod official_age;
+mod pending_writes;
 mod projection;
 mod race;
 mod race_card;

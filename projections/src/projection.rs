@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use events::Event;
 
-use crate::changes::Changes;
 use crate::digest::Digest;
 use crate::live::{LiveUpdate, replay_period};
 use crate::log_clock::{ClockStep, LogClock};
 use crate::log_history::LogHistory;
+use crate::pending_writes::PendingWrites;
 use crate::rejections::{self, Announcement};
 use crate::store::{Checkpoint, LogIdentity, Store, StoreError};
 use crate::stored_message::StoredMessage;
@@ -66,7 +66,7 @@ impl Tally {
 pub struct Projection {
     store: Arc<Store>,
     checkpoint: Checkpoint,
-    changes: Changes,
+    changes: PendingWrites,
     yield_to_readers: fn(),
 }
 
@@ -87,7 +87,7 @@ impl Projection {
         let checkpoint = store.checkpoint().unwrap_or(fresh);
         assert!(checkpoint.log == log, "a store is folded from one log");
         Self {
-            changes: Changes::new(Arc::clone(&store)),
+            changes: PendingWrites::new(Arc::clone(&store)),
             store,
             checkpoint,
             yield_to_readers: || {},

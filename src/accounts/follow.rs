@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::{AccountEvent, Actor, Ended, Fact, KeyCache, KeyId, Ledger, now};
+use super::{AccountEvent, Actor, Fact, KeyCache, KeyId, Ledger, Revocations, now};
 use crate::log::{
     ACCOUNTS, Batch, Continuity, Log, LogError, LogReplaced, LogState, ReadPosition, Resolution,
 };
@@ -21,12 +21,12 @@ pub async fn follow(
     (log, continuity): (Log, Continuity),
     keys: Arc<KeyCache>,
     ledger: watch::Sender<Ledger>,
-    ended: Ended,
+    revocations: Revocations,
 ) {
     let mut follower = Follower {
         log,
         continuity,
-        ended,
+        revocations,
         keys: Arc::clone(&keys),
         ledger,
         read: None,
@@ -62,7 +62,7 @@ struct Follower {
     continuity: Continuity,
     keys: Arc<KeyCache>,
     ledger: watch::Sender<Ledger>,
-    ended: Ended,
+    revocations: Revocations,
     /// The last event in the ledger.
     read: Option<ReadPosition>,
 }
@@ -98,14 +98,14 @@ impl Follower {
                 Ok(batch) => batch,
                 Err(error) => return error,
             };
-            let (keys, ended) = (&self.keys, &self.ended);
+            let (keys, revocations) = (&self.keys, &self.revocations);
             let mut missing = Vec::new();
             // The cache is updated before the receivers are notified, so they find both in step.
             self.ledger.send_modify(|ledger| {
                 let changed = fold(ledger, &batch);
                 let is_read = ledger.seq() >= state.last_seq || batch.is_at_end(ledger.seq());
                 if keys.is_complete() || is_read {
-                    missing = ended.missing_from(ledger, now());
+                    missing = revocations.missing_from(ledger, now());
                 }
                 if keys.is_complete() {
                     keys.update(ledger, &changed, now());
@@ -117,10 +117,10 @@ impl Follower {
             self.append(missing).await;
             let read = reader.position();
             if keys.is_complete() && self.read.as_ref() != Some(read) {
-                self.ended.note(&self.ledger.borrow());
+                self.revocations.note(&self.ledger.borrow());
                 self.continuity.note(read);
             }
-            self.ended.save().await;
+            self.revocations.save().await;
             self.read = Some(read.clone());
         }
     }

@@ -12,13 +12,13 @@ mod address_book;
 mod commands;
 mod decide;
 mod email;
-mod ended;
 mod event;
 mod follow;
 mod key;
 mod key_cache;
 mod key_uses;
 mod ledger;
+mod revocations;
 mod state;
 mod subject;
 #[cfg(test)]
@@ -31,7 +31,6 @@ pub use address_book::{AddressBook, AddressError, SealedEmail};
 pub use commands::AccountCommands;
 pub use decide::{CommandError, LINK_LASTS, RESEND_AFTER, SESSION_LASTS, new_link};
 pub use email::Email;
-pub use ended::Ended;
 pub use event::{
     AccountEvent, AccountEventError, AddressErased, Fact, KeyIssued, KeyRevoked, KeyRotated, Link,
     LinkRequested, MailAttempted, MailDelivered, MailFailed, PlanChanged, SessionEnded,
@@ -43,6 +42,7 @@ pub use key::{ApiKey, DEV_ENV, KeyId, SecretHash, derive_secret, is_secret, rand
 pub use key_cache::{KeyCache, KeyEntry, Refusal};
 pub use key_uses::{KeyUse, KeyUses, UsesByProcess};
 pub use ledger::Ledger;
+pub use revocations::Revocations;
 pub use state::{
     Account, AccountSession, Change, Holder, Key, KeyState, Mail, MailContent, MailState,
     Revocation, Rotation, Subscription, SubscriptionState,

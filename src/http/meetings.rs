@@ -6,7 +6,7 @@ use projections::json::JsonObject;
 use projections::keys;
 
 use super::error::ApiError;
-use super::page::{PageRows, next_link, next_path, read_page};
+use super::paging::{PageRows, next_link, next_path, read_page};
 use super::request::{Answer, ApiRequest};
 use super::routes::Routes;
 

@@ -7,7 +7,7 @@ use projections::keys;
 
 use super::error::ApiError;
 use super::meeting_choice::{MeetingChoice, races_of_meeting};
-use super::page::{PageRows, next_link, read_page};
+use super::paging::{PageRows, next_link, read_page};
 use super::request::{Answer, ApiRequest};
 use super::routes::Routes;
 

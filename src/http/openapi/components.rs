@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::examples::EXAMPLES;
 use crate::http::account::AccountStatus;
 use crate::http::error::{ErrorResponse, RateLimitExceeded, UNAUTHORIZED_BODY};
-use crate::http::page::LIMIT_MAX;
+use crate::http::paging::LIMIT_MAX;
 use crate::http::readiness::{ProcessHealth, Readiness};
 use crate::http::status::report::ServiceStatus;
 

@@ -69,7 +69,7 @@ struct PlanCard<'a> {
 }
 
 #[derive(Template)]
-#[template(path = "pages/sent.html", config = "web/templates/askama.toml")]
+#[template(path = "pages/sign_up_sent.html", config = "web/templates/askama.toml")]
 struct SentPage<'a> {
     plan: String,
     approval: bool,

@@ -77,7 +77,10 @@ struct LinkPage<'a> {
 
 /// The last page of someone who left, or ended a link.
 #[derive(Template)]
-#[template(path = "pages/left.html", config = "web/templates/askama.toml")]
+#[template(
+    path = "pages/account_ended.html",
+    config = "web/templates/askama.toml"
+)]
 enum LeftPage {
     Left,
     /// The address was never confirmed, and gets no mail again.

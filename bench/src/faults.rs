@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The programs to measure, and how.
 #[derive(Debug, Args)]
-pub(crate) struct Pain {
+pub(crate) struct Faults {
     /// The service's binary.
     #[arg(long)]
     railbird: PathBuf,
@@ -56,8 +56,8 @@ struct Size {
     events_per_second: u64,
 }
 
-pub(crate) async fn run(pain: &Pain) -> anyhow::Result<Value> {
-    let size = if pain.small {
+pub(crate) async fn run(faults: &Faults) -> anyhow::Result<Value> {
+    let size = if faults.small {
         Size {
             cut: 100,
             cut_for: Duration::from_secs(10),
@@ -79,15 +79,15 @@ pub(crate) async fn run(pain: &Pain) -> anyhow::Result<Value> {
         }
     };
     let mut violations = Vec::new();
-    let cut = cuts(pain, &size, &mut violations).await?;
+    let cut = cuts(faults, &size, &mut violations).await?;
     let mut slow = Vec::new();
-    for run in 0..pain.runs {
-        let without = slow_clients(pain, &size, 0, run, &mut violations).await?;
-        let with = slow_clients(pain, &size, size.slow, run, &mut violations).await?;
+    for run in 0..faults.runs {
+        let without = slow_clients(faults, &size, 0, run, &mut violations).await?;
+        let with = slow_clients(faults, &size, size.slow, run, &mut violations).await?;
         slow.push(json!({ "without": without, "with": with }));
     }
-    let restart = restarts(pain, &size, &mut violations).await?;
-    let nats = nats_restart(pain, &size, &mut violations).await?;
+    let restart = restarts(faults, &size, &mut violations).await?;
+    let nats = nats_restart(faults, &size, &mut violations).await?;
     Ok(
         json!({ "cuts": cut, "slow": slow, "restart": restart, "nats": nats, "objections": violations }),
     )
@@ -104,15 +104,15 @@ struct TestBed {
 }
 
 impl TestBed {
-    async fn open(pain: &Pain, name: &str, events_per_second: u64) -> anyhow::Result<Self> {
-        let folder = pain.folder.join(name);
+    async fn open(faults: &Faults, name: &str, events_per_second: u64) -> anyhow::Result<Self> {
+        let folder = faults.folder.join(name);
         std::fs::create_dir_all(&folder)?;
         let (nats_at, http) = (free_address()?, free_address()?);
         let conf = format!(
             "listen: \"{nats_at}\"\nmax_payload: 1MB\njetstream {{ sync_interval: \"2m\" }}\n"
         );
         std::fs::write(folder.join("nats.conf"), conf)?;
-        let mut nats = Command::new(&pain.nats_server);
+        let mut nats = Command::new(&faults.nats_server);
         nats.arg("-c")
             .arg(folder.join("nats.conf"))
             .arg("-sd")
@@ -133,7 +133,7 @@ impl TestBed {
         log.append(Outgoing::from(&issued)).await?;
         let plans = folder.join("plans.toml");
         std::fs::write(&plans, include_str!("../plans.toml"))?;
-        let mut service = Command::new(&pain.railbird);
+        let mut service = Command::new(&faults.railbird);
         service.args([
             "serve",
             "--nats",
@@ -222,8 +222,8 @@ fn plan(n: usize) -> Plan {
     }
 }
 
-async fn cuts(pain: &Pain, size: &Size, violations: &mut Vec<String>) -> anyhow::Result<Value> {
-    let bed = TestBed::open(pain, "cuts", size.events_per_second).await?;
+async fn cuts(faults: &Faults, size: &Size, violations: &mut Vec<String>) -> anyhow::Result<Value> {
+    let bed = TestBed::open(faults, "cuts", size.events_per_second).await?;
     let mut clients = bed.clients(Stage::Faults);
     for n in 0..size.cut {
         clients.join(Plan {
@@ -246,14 +246,14 @@ async fn cuts(pain: &Pain, size: &Size, violations: &mut Vec<String>) -> anyhow:
 }
 
 async fn slow_clients(
-    pain: &Pain,
+    faults: &Faults,
     size: &Size,
     slow: usize,
     run: u32,
     violations: &mut Vec<String>,
 ) -> anyhow::Result<Value> {
     let name = format!("slow-{slow}-{run}");
-    let bed = TestBed::open(pain, &name, size.events_per_second).await?;
+    let bed = TestBed::open(faults, &name, size.events_per_second).await?;
     let mut clients = bed.clients(Stage::Calm);
     for n in 0..size.clients {
         // The slow clients follow everything.
@@ -316,8 +316,12 @@ async fn slow_clients(
     }))
 }
 
-async fn restarts(pain: &Pain, size: &Size, violations: &mut Vec<String>) -> anyhow::Result<Value> {
-    let mut bed = TestBed::open(pain, "restart", size.events_per_second).await?;
+async fn restarts(
+    faults: &Faults,
+    size: &Size,
+    violations: &mut Vec<String>,
+) -> anyhow::Result<Value> {
+    let mut bed = TestBed::open(faults, "restart", size.events_per_second).await?;
     let mut clients = bed.clients(Stage::Calm);
     for n in 0..size.clients {
         clients.join(plan(n));
@@ -353,11 +357,11 @@ async fn restarts(pain: &Pain, size: &Size, violations: &mut Vec<String>) -> any
 }
 
 async fn nats_restart(
-    pain: &Pain,
+    faults: &Faults,
     size: &Size,
     violations: &mut Vec<String>,
 ) -> anyhow::Result<Value> {
-    let mut bed = TestBed::open(pain, "nats", size.events_per_second).await?;
+    let mut bed = TestBed::open(faults, "nats", size.events_per_second).await?;
     let mut clients = bed.clients(Stage::Calm);
     for n in 0..size.clients {
         clients.join(plan(n));

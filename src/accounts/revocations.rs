@@ -1,4 +1,4 @@
-//! [`Ended`]: the keys and the subscriptions that have ended, as the data folder remembers them.
+//! [`Revocations`]: the keys and the subscriptions that have ended, as the data folder remembers them.
 //!
 //! `ACCOUNTS` may be restored from a backup that was made before a key was revoked. The service appends again what the
 //! stream lacks, so that the key is not accepted again, here or by another replica.
@@ -18,7 +18,7 @@ const REASON: &str = "ended before the stream was restored";
 
 /// What has ended, and the file of it.
 #[derive(Debug)]
-pub struct Ended {
+pub struct Revocations {
     path: PathBuf,
     known: Record,
     /// The file has all that is known.
@@ -34,7 +34,7 @@ struct Record {
     subscriptions: BTreeMap<SubscriptionId, u32>,
 }
 
-impl Ended {
+impl Revocations {
     /// Reads the file of a data folder. A damaged one counts as empty: it is written anew from the stream.
     ///
     /// # Errors
@@ -136,7 +136,7 @@ mod tests {
     use events::Moment;
     use jiff::{SignedDuration, Timestamp};
 
-    use super::Ended;
+    use super::Revocations;
     use crate::accounts::tests::Stream;
     use crate::accounts::{ApiKey, Fact, KeyIssued, KeyRevoked, KeyRotated, now};
 
@@ -171,12 +171,12 @@ mod tests {
                 new_sha256: new.hash(),
             });
         }
-        let mut ended = Ended::open(data.path()).expect("a folder");
+        let mut ended = Revocations::open(data.path()).expect("a folder");
         ended.note(&old.ledger);
         ended.save().await;
         assert_eq!(ended.missing_from(&old.ledger, now()), []);
 
-        let ended = Ended::open(data.path()).expect("the file");
+        let ended = Revocations::open(data.path()).expect("the file");
         let revoked_in = |facts: &[Fact]| {
             let mut ids: Vec<_> = facts
                 .iter()

@@ -1,4 +1,4 @@
-"""Live channel clients through cuts, slowness and restarts: prints the figures of `railbird-bench pain`."""
+"""Live channel clients through cuts, slowness and restarts: prints the figures of `railbird-bench faults`."""
 
 import contextlib
 import json
@@ -50,7 +50,7 @@ def run(args):
         with contextlib.ExitStack() as stack:
             bench, server = Bench(stack), nats_server()
             railbird, load = programs(args.bin)
-            command = [load, "pain", "--railbird", railbird, "--nats-server", server, "--folder", bench.folder, "--runs", args.runs]
+            command = [load, "faults", "--railbird", railbird, "--nats-server", server, "--folder", bench.folder, "--runs", args.runs]
             found = run_json(command + ["--small"] * args.small)
     except (BenchError, OSError) as error:
         log(f"bench/run: {error}")

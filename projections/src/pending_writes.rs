@@ -1,4 +1,4 @@
-//! [`Changes`]: the races and horses that are folded in memory, and the writes that bring the store up to date.
+//! [`PendingWrites`]: the races and horses that are folded in memory, and the writes that bring the store up to date.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -32,7 +32,7 @@ const QUOTE_IDS_CACHED_MAX: usize = 1_000_000;
 /// The state of races and horses after the events since the last commit. Each view that the events touched is written
 /// once in a commit, however many events touched it.
 #[derive(Debug)]
-pub(crate) struct Changes {
+pub(crate) struct PendingWrites {
     store: Arc<Store>,
     races: HashMap<RaceKey, RaceEntry>,
     horses: HashMap<HorseNo, Horse>,
@@ -71,7 +71,7 @@ pub(crate) struct Folded {
     pub(crate) update: Option<LiveUpdate>,
 }
 
-impl Changes {
+impl PendingWrites {
     pub(crate) fn new(store: Arc<Store>) -> Self {
         Self {
             store,

@@ -14,7 +14,7 @@ SMALL = {"seconds": 2, "events": 10_000}
 RATE = 500
 # Payload bytes: the size of an event, and one that is kept only in part.
 NOISE = {"small": 100, "large": 8_000}
-# nats-server's default, with which garbage is fastest, and the setting of nats.conf.
+# nats-server's default, with which they are published fastest, and the setting of nats.conf.
 SYNC = {"": JETSTREAM, "synced_": "jetstream { sync_interval: always }"}
 PATHS = [
     "/api/v1/horses/HK_2021_000005",
@@ -52,15 +52,15 @@ class Setup:
         return run_json([self.load, "http-load", *address, "--rate", RATE, "--seconds", self.seconds, *paths])
 
     def measure_answers_while_fed(self, url, noise):
-        """Measures answers while garbage is published; that starts earlier and ends later."""
-        command = [self.load, "--nats", url, "garbage", "--bytes", noise, "--seconds", self.seconds + 2]
+        """Measures answers while invalid events are published; that starts earlier and ends later."""
+        command = [self.load, "--nats", url, "invalid-events", "--bytes", noise, "--seconds", self.seconds + 2]
         feeding = subprocess.Popen([str(part) for part in command], stdout=subprocess.PIPE, text=True)
         self.bench.stack.callback(stop, feeding)
         time.sleep(1)
         answers = self.measure_answers()
         out = feeding.stdout.read()
         if feeding.wait():
-            raise BenchError("publishing garbage failed")
+            raise BenchError("publishing invalid events failed")
         fed = json.loads(out)
         return answers, fed["events"], fed["events"] / fed["seconds"]
 
@@ -85,7 +85,7 @@ def measure_one(figures, setup, name, noise, runs):
         for case, answers in (("alone", alone), ("beside", beside), ("fed", fed)):
             for figure in ("p50_ms", "p99_ms", "p999_ms"):
                 figures.add(f"{name}_{case}_{figure}", answers[figure])
-        figures.add(f"{name}_garbage_per_second", rate)
+        figures.add(f"{name}_invalid_events_per_second", rate)
         figures.add(f"{name}_folded_meanwhile", folded / events)
         figures.add(f"{name}_store_bytes_each", kept)
         log(

@@ -1,4 +1,4 @@
-//! A feeder that publishes garbage as fast as it can.
+//! A feeder that publishes invalid events as fast as it can.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ const WINDOW: usize = 1024;
 const ACK_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Messages that are rejected, each for another reason.
-fn garbage(bytes: usize) -> Vec<(&'static str, Bytes)> {
+fn invalid_events(bytes: usize) -> Vec<(&'static str, Bytes)> {
     let event = |kind: &str, data: Value| {
         let event = json!({
             "specversion": "1.0", "id": "01", "source": "garbage", "type": kind, "time": "2026-11-21T06:03:12Z", "data": data,
@@ -40,14 +40,14 @@ fn garbage(bytes: usize) -> Vec<(&'static str, Bytes)> {
     ]
 }
 
-/// Publishes garbage with `bytes` of noise for `seconds`, at most `count` messages.
+/// Publishes invalid events with `bytes` of noise for `seconds`, at most `count` messages.
 pub(crate) async fn publish(
     nats: &str,
     bytes: usize,
     seconds: f64,
     count: u64,
 ) -> anyhow::Result<Value> {
-    let garbage = garbage(bytes);
+    let events = invalid_events(bytes);
     let jetstream = jetstream::context::ContextBuilder::new()
         .ack_timeout(ACK_TIMEOUT)
         .build(async_nats::connect(nats).await?);
@@ -55,7 +55,7 @@ pub(crate) async fn publish(
     let length = Duration::from_secs_f64(seconds);
     let mut in_flight = VecDeque::with_capacity(WINDOW);
     let mut published = 0_u64;
-    for (subject, payload) in garbage.iter().cycle().take(count as usize) {
+    for (subject, payload) in events.iter().cycle().take(count as usize) {
         if begun.elapsed() >= length {
             break;
         }
