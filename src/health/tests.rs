@@ -17,7 +17,10 @@ fn working() -> ServiceState {
             phase: Phase::Live,
             ..Status::new()
         },
-        connection: ConnectionStatus { up: true, epoch: 1 },
+        connection: ConnectionStatus {
+            up: true,
+            number: 1,
+        },
         divergences: BTreeMap::new(),
         has_views: true,
         is_rebuilding: false,

@@ -168,7 +168,10 @@ mod tests {
             phase: Phase::Live,
             ..Status::new()
         };
-        let connection = ConnectionStatus { up: true, epoch: 1 };
+        let connection = ConnectionStatus {
+            up: true,
+            number: 1,
+        };
         LiveContext {
             feed: Feed::default(),
             metrics: Arc::default(),

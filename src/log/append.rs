@@ -104,7 +104,7 @@ struct InFlight {
     outgoing: Outgoing,
     quoted_at: Option<Moment>,
     /// The connection that it was sent on.
-    epoch: u64,
+    connection_number: u64,
 }
 
 /// The acknowledgement to come of a message, and the connection that it was sent on.
@@ -112,7 +112,7 @@ struct InFlight {
 struct PendingAck {
     ack: PublishAckFuture,
     log: Log,
-    epoch: u64,
+    connection_number: u64,
 }
 
 impl Log {
@@ -217,7 +217,11 @@ impl Appender {
             self.flush().await?;
         }
         match self.send(&outgoing, None).await {
-            Ok(PendingAck { ack, epoch, .. }) => {
+            Ok(PendingAck {
+                ack,
+                connection_number,
+                ..
+            }) => {
                 let has_failed = Arc::clone(&self.has_failed);
                 let ack = ack.into_future().inspect(move |ack| {
                     has_failed.fetch_or(ack.is_err(), Ordering::Relaxed);
@@ -226,7 +230,7 @@ impl Appender {
                 self.in_flight.push_back(InFlight {
                     outgoing,
                     quoted_at,
-                    epoch,
+                    connection_number,
                 });
             }
             Err(error) => {
@@ -284,7 +288,10 @@ impl Appender {
     async fn outcome_of_oldest(&mut self) -> Result<Appended, LogError> {
         let connection = self.connection.as_ref();
         let log = connection.map_or(&self.log, OneShotConnection::log);
-        let epoch = self.in_flight.front().map_or(0, |oldest| oldest.epoch);
+        let connection_number = self
+            .in_flight
+            .front()
+            .map_or(0, |oldest| oldest.connection_number);
         let is_sent = |denied: &str| {
             let mut in_flight = self.in_flight.iter();
             in_flight.any(|message| message.outgoing.subject == denied)
@@ -293,7 +300,7 @@ impl Appender {
             biased;
             Some(ack) = self.acks.next() => acknowledged(log, ack),
             denied = log.permissions.denied(is_sent) => Err(denied),
-            () = log.lost(epoch) => {
+            () = log.lost(connection_number) => {
                 self.acks = FuturesOrdered::new();
                 Err(connection_lost())
             }
@@ -365,14 +372,18 @@ impl Appender {
             let last_seq = HeaderValue::from(last_seq);
             headers.insert(NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, last_seq);
         }
-        let epoch = log.epoch();
+        let connection_number = log.connection_number();
         let payload = outgoing.payload.clone().into();
         let sent = log
             .jetstream
             .publish_with_headers(outgoing.subject.clone(), headers, payload)
             .await;
         match sent {
-            Ok(ack) => Ok(PendingAck { ack, log, epoch }),
+            Ok(ack) => Ok(PendingAck {
+                ack,
+                log,
+                connection_number,
+            }),
             Err(error) => Err(failure(&log, &error)),
         }
     }
@@ -416,12 +427,16 @@ async fn await_ack(
     outgoing: &Outgoing,
     sent: Result<PendingAck, LogError>,
 ) -> Result<Appended, LogError> {
-    let PendingAck { ack, log, epoch } = sent?;
+    let PendingAck {
+        ack,
+        log,
+        connection_number,
+    } = sent?;
     tokio::select! {
         biased;
         ack = ack => acknowledged(&log, ack),
         denied = log.permissions.denied(|subject| subject == outgoing.subject) => Err(denied),
-        () = log.lost(epoch) => Err(connection_lost()),
+        () = log.lost(connection_number) => Err(connection_lost()),
     }
 }
 

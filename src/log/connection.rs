@@ -59,20 +59,20 @@ pub struct ConnectionStatus {
     /// The connection is up.
     pub up: bool,
     /// Counts established connections, so that a reader notices each reconnect.
-    pub epoch: u64,
+    pub number: u64,
 }
 
 impl ConnectionStatus {
     fn new() -> Self {
         Self {
             up: false,
-            epoch: 0,
+            number: 0,
         }
     }
 
     fn set_up(&mut self) {
         self.up = true;
-        self.epoch += 1;
+        self.number += 1;
     }
 
     fn set_down(&mut self) {
@@ -177,7 +177,7 @@ impl Log {
             options = attempts.observe(options.retry_on_initial_connect());
             let mut status = status.clone();
             tokio::spawn(attempts.watch_first(async move {
-                let _ = status.wait_for(|status| status.epoch > 0).await;
+                let _ = status.wait_for(|status| status.number > 0).await;
             }));
         }
         let connecting = address.secure(options)?.connect(address.servers.clone());
@@ -190,7 +190,7 @@ impl Log {
         connected.store(true, Ordering::Relaxed);
         if mode != ConnectMode::Background {
             // The status comes from a task of its own. Without the wait, "not connected yet" would look like "lost".
-            let _ = status.clone().wait_for(|status| status.epoch > 0).await;
+            let _ = status.clone().wait_for(|status| status.number > 0).await;
         }
         let jetstream = context::ContextBuilder::new()
             .timeout(REQUEST_TIMEOUT)
@@ -279,14 +279,14 @@ impl Log {
     }
 
     /// The number of the current or last connection.
-    pub(super) fn epoch(&self) -> u64 {
-        self.status.borrow().epoch
+    pub(super) fn connection_number(&self) -> u64 {
+        self.status.borrow().number
     }
 
-    /// Resolves when the server will answer nothing more that was sent on the connection of this epoch.
-    pub(super) async fn lost(&self, epoch: u64) {
+    /// Resolves when the server will answer nothing more that was sent on the connection of this connection_number.
+    pub(super) async fn lost(&self, connection_number: u64) {
         match self.mode {
-            ConnectMode::Now | ConnectMode::Background => self.reconnected(epoch).await,
+            ConnectMode::Now | ConnectMode::Background => self.reconnected(connection_number).await,
             ConnectMode::OneShot => {
                 let mut status = self.status.clone();
                 // An error means the same: the client of this connection has ended.
@@ -295,10 +295,10 @@ impl Log {
         }
     }
 
-    /// Resolves when a newer connection than that of this epoch is up.
-    pub(super) async fn reconnected(&self, epoch: u64) {
+    /// Resolves when a newer connection than that of this connection_number is up.
+    pub(super) async fn reconnected(&self, connection_number: u64) {
         let mut status = self.status.clone();
-        let is_newer = |status: &ConnectionStatus| status.up && status.epoch > epoch;
+        let is_newer = |status: &ConnectionStatus| status.up && status.number > connection_number;
         if status.wait_for(is_newer).await.is_err() {
             // The connection was closed, and there will be no other one.
             std::future::pending::<()>().await;
@@ -387,9 +387,11 @@ fn handle_event(
         Event::Connected => {
             denials.clear();
             status.send_modify(ConnectionStatus::set_up);
-            let epoch = status.borrow().epoch;
-            if mode == ConnectMode::Background || (mode == ConnectMode::Now && epoch > 1) {
-                tracing::info!(name, epoch, "connected to NATS");
+            let connection_number = status.borrow().number;
+            if mode == ConnectMode::Background
+                || (mode == ConnectMode::Now && connection_number > 1)
+            {
+                tracing::info!(name, connection_number, "connected to NATS");
             }
         }
         Event::Closed => {

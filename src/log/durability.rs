@@ -91,7 +91,7 @@ impl Log {
     /// first check.
     pub async fn watch_durability(self, durability: watch::Sender<Option<Durability>>) {
         loop {
-            let epoch = self.epoch();
+            let connection_number = self.connection_number();
             let wait = match self.durability().await {
                 Ok(found) => {
                     // At the first start, the streams are created meanwhile.
@@ -114,7 +114,7 @@ impl Log {
             };
             tokio::select! {
                 () = sleep(wait) => {}
-                () = self.reconnected(epoch) => {}
+                () = self.reconnected(connection_number) => {}
             }
         }
     }

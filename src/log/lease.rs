@@ -61,7 +61,7 @@ impl Role {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeaseTerm {
     /// Grows with each new holder: the revision with which it took the lease.
-    pub epoch: u64,
+    pub number: u64,
     ends_at: Uptime,
 }
 
@@ -161,7 +161,7 @@ impl LeaseKeeper {
         let mut term = None;
         let mut last_seen = (0, Uptime::now());
         loop {
-            let epoch = self.log.epoch();
+            let connection_number = self.log.connection_number();
             let wait = match self.look(&mut term, &mut last_seen).await {
                 Ok(wait) => {
                     self.set_denied(None);
@@ -179,7 +179,7 @@ impl LeaseKeeper {
             };
             tokio::select! {
                 () = sleep(wait) => {}
-                () = self.log.reconnected(epoch) => {}
+                () = self.log.reconnected(connection_number) => {}
                 _ = state.wait_for(|state| state.has_resigned) => break,
             }
         }
@@ -263,7 +263,7 @@ impl LeaseKeeper {
         }
     }
 
-    /// Notes a term that this replica has. It continues the epoch of the last one if that has not ended.
+    /// Notes a term that this replica has. It continues the number of the last one if that has not ended.
     fn hold(&self, seq: u64, ends_at: Uptime) {
         self.state.send_modify(|state| {
             if state.has_resigned {
@@ -271,10 +271,10 @@ impl LeaseKeeper {
             }
             let last = state.term.filter(|term| Uptime::now() < term.ends_at);
             if last.is_none() {
-                tracing::info!(role = ?self.role, epoch = seq, "this replica holds the lease");
+                tracing::info!(role = ?self.role, term = seq, "this replica holds the lease");
             }
-            let epoch = last.map_or(seq, |term| term.epoch);
-            state.term = Some(LeaseTerm { epoch, ends_at });
+            let number = last.map_or(seq, |term| term.number);
+            state.term = Some(LeaseTerm { number, ends_at });
         });
     }
 

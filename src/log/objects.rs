@@ -271,7 +271,7 @@ impl ObjectWriter {
     }
 
     async fn publish(&mut self, subject: String, payload: Bytes) -> Result<(), LogError> {
-        let (log, epoch) = (&self.log, self.log.epoch());
+        let (log, connection_number) = (&self.log, self.log.connection_number());
         let mut headers = HeaderMap::new();
         headers.insert(EXPECTED_LAST_SEQUENCE, self.last_seq.to_string());
         let publish = log
@@ -284,7 +284,7 @@ impl ObjectWriter {
             biased;
             ack = sent => ack.map_err(|error| append::failure(log, &error))?,
             denied = log.permissions.denied(|denied| denied == subject) => return Err(denied),
-            () = log.lost(epoch) => return Err(LogError::Unreachable("the connection was lost".to_owned())),
+            () = log.lost(connection_number) => return Err(LogError::Unreachable("the connection was lost".to_owned())),
         };
         self.last_seq = ack.sequence;
         Ok(())

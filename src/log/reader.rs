@@ -131,7 +131,7 @@ struct Consumer {
     /// The number of its last delivery.
     delivery: u64,
     /// The connection that it was created on.
-    epoch: u64,
+    connection_number: u64,
 }
 
 impl std::fmt::Debug for Consumer {
@@ -211,7 +211,7 @@ impl Reader {
                 // Messages that arrived before the connection was lost are not requested again.
                 biased;
                 first = timeout(until_check, consumer.messages.next()) => first,
-                () = self.log.reconnected(consumer.epoch) => {
+                () = self.log.reconnected(consumer.connection_number) => {
                     self.drop_consumer("the connection was replaced");
                     continue;
                 }
@@ -313,10 +313,10 @@ impl Reader {
     async fn connect(&mut self) -> Result<Batch, LogReplaced> {
         loop {
             if self.failures > 0 {
-                let epoch = self.log.epoch();
+                let connection_number = self.log.connection_number();
                 tokio::select! {
                     () = sleep(BACKOFF.delay(self.failures - 1)) => {}
-                    () = self.log.reconnected(epoch) => self.failures = 1,
+                    () = self.log.reconnected(connection_number) => self.failures = 1,
                 }
             }
             let messages = self.read_without_leader().await;
@@ -370,7 +370,7 @@ impl Reader {
     }
 
     async fn try_connect(&mut self, head: Head) -> Result<Batch, LogError> {
-        let epoch = self.log.epoch();
+        let connection_number = self.log.connection_number();
         if let Some((hole, false)) = self.hole {
             let confirmed = self.log.confirm_hole(self.stream, hole).await?;
             self.hole = confirmed.then_some((hole, true));
@@ -379,8 +379,8 @@ impl Reader {
         }
         if self
             .last_epoch
-            .replace(epoch)
-            .is_some_and(|last| last != epoch)
+            .replace(connection_number)
+            .is_some_and(|last| last != connection_number)
         {
             self.count_loss();
         }
@@ -411,7 +411,7 @@ impl Reader {
         self.consumer = Some(Consumer {
             messages: arriving,
             delivery: 0,
-            epoch,
+            connection_number,
         });
         (self.checked_at, self.behind_at) = (head.asked_at, None);
         Ok(Batch {

@@ -508,9 +508,9 @@ async fn a_connection_leaves_a_server_that_announces_its_end() {
         log.servers().await.is_ok_and(|servers| servers.len() == 3)
     })
     .await;
-    let epoch = status.borrow().epoch;
+    let number = status.borrow().number;
     cluster.server(0).announce_end();
-    let moved = status.wait_for(|status| status.up && status.epoch > epoch);
+    let moved = status.wait_for(|status| status.up && status.number > number);
     timeout(PATIENCE, moved)
         .await
         .expect("it connects to the other server")

@@ -85,11 +85,11 @@ async fn messages_are_delivered_once_and_in_order_through_restarts() {
             .unwrap()
             .seq;
         let mut connection = log.connection();
-        let epoch = connection.borrow().epoch;
+        let number = connection.borrow().number;
         nats.kill();
         nats.start_again();
         connection
-            .wait_for(|c| c.up && c.epoch > epoch)
+            .wait_for(|c| c.up && c.number > number)
             .await
             .unwrap();
         let reconnected = Instant::now();

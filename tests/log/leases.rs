@@ -28,8 +28,8 @@ impl Replica {
         Self { lease, keeper, log }
     }
 
-    fn epoch(&self) -> Option<u64> {
-        self.lease.held().map(|term| term.epoch)
+    fn term(&self) -> Option<u64> {
+        self.lease.held().map(|term| term.number)
     }
 
     /// Ends it at once.
@@ -54,9 +54,9 @@ async fn three(nats: &Nats) -> Vec<Replica> {
     replicas
 }
 
-/// Waits for a holder among the replicas, and checks that it is the only one. Returns its index and its epoch.
+/// Waits for a holder among the replicas, and checks that it is the only one. Returns its index and its term.
 async fn the_holder(replicas: &[Replica]) -> (usize, u64) {
-    let held = || replicas.iter().map(Replica::epoch).collect::<Vec<_>>();
+    let held = || replicas.iter().map(Replica::term).collect::<Vec<_>>();
     eventually("a replica holds the lease", async || {
         held().iter().any(Option::is_some)
     })
@@ -73,18 +73,18 @@ async fn the_holder(replicas: &[Replica]) -> (usize, u64) {
 
 async fn until_nobody_holds(replicas: &[Replica]) {
     eventually("nobody holds the lease", async || {
-        replicas.iter().all(|replica| replica.epoch().is_none())
+        replicas.iter().all(|replica| replica.term().is_none())
     })
     .await;
 }
 
 /// Checks for some time that the replica and no other holds the lease.
-async fn stays_with(replicas: &[Replica], (holder, epoch): (usize, u64), time: Duration) {
+async fn stays_with(replicas: &[Replica], (holder, term): (usize, u64), time: Duration) {
     let until = Instant::now() + time;
     while Instant::now() < until {
         for (n, replica) in replicas.iter().enumerate() {
-            let expected = (n == holder).then_some(epoch);
-            assert_eq!(replica.epoch(), expected, "replica {n}");
+            let expected = (n == holder).then_some(term);
+            assert_eq!(replica.term(), expected, "replica {n}");
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
@@ -94,61 +94,61 @@ async fn stays_with(replicas: &[Replica], (holder, epoch): (usize, u64), time: D
 async fn of_three_replicas_one_holds_a_lease_and_a_killed_one_is_replaced() {
     let nats = nats_with_short_leases().await;
     let mut replicas = three(&nats).await;
-    let mut last_epoch = 0;
+    let mut last_term = 0;
     while replicas.len() > 1 {
-        let (holder, epoch) = the_holder(&replicas).await;
-        assert!(epoch > last_epoch, "{epoch} after {last_epoch}");
-        last_epoch = epoch;
+        let (holder, term) = the_holder(&replicas).await;
+        assert!(term > last_term, "{term} after {last_term}");
+        last_term = term;
         // Longer than a term: it is renewed.
-        stays_with(&replicas, (holder, epoch), TERM * 2).await;
+        stays_with(&replicas, (holder, term), TERM * 2).await;
         replicas.remove(holder).kill().await;
     }
-    let (_, epoch) = the_holder(&replicas).await;
-    assert!(epoch > last_epoch, "{epoch} after {last_epoch}");
+    let (_, term) = the_holder(&replicas).await;
+    assert!(term > last_term, "{term} after {last_term}");
 }
 
 #[tokio::test]
 async fn a_holder_that_renews_no_more_gives_the_lease_up_before_another_takes_it() {
     let nats = nats_with_short_leases().await;
     let replicas = three(&nats).await;
-    let (paused, epoch) = the_holder(&replicas).await;
+    let (paused, term) = the_holder(&replicas).await;
     // As in a process that is stopped: its clock goes on, and it does nothing.
     replicas[paused].keeper.abort();
     eventually("the replica gives the lease up", async || {
         let others = replicas.iter().enumerate().filter(|(n, _)| *n != paused);
-        let others: Vec<u64> = others.filter_map(|(_, of)| of.epoch()).collect();
+        let others: Vec<u64> = others.filter_map(|(_, of)| of.term()).collect();
         // Looked at after the others: what it holds now it held then.
-        let held = replicas[paused].epoch();
+        let held = replicas[paused].term();
         assert!(held.is_none() || others.is_empty(), "{others:?}");
         held.is_none()
     })
     .await;
-    let (next, next_epoch) = the_holder(&replicas).await;
-    assert!(next != paused && next_epoch > epoch);
+    let (next, next_term) = the_holder(&replicas).await;
+    assert!(next != paused && next_term > term);
 }
 
 #[tokio::test]
 async fn a_lease_of_a_killed_holder_ends_also_where_the_clock_of_the_server_was_set_back() {
     let nats = nats_with_short_leases().await;
     let mut replicas = three(&nats).await;
-    let (holder, epoch) = the_holder(&replicas).await;
+    let (holder, term) = the_holder(&replicas).await;
     nats.keep_leases().await;
-    stays_with(&replicas, (holder, epoch), TERM * 2).await;
+    stays_with(&replicas, (holder, term), TERM * 2).await;
     replicas.remove(holder).kill().await;
     let (_, next) = the_holder(&replicas).await;
-    assert!(next > epoch, "{next} after {epoch}");
+    assert!(next > term, "{next} after {term}");
 }
 
 #[tokio::test]
 async fn a_lease_that_is_given_up_is_taken_at_the_next_look_and_its_note_is_known() {
     let nats = Nats::start();
     let replicas = three(&nats).await;
-    let (first, epoch) = the_holder(&replicas).await;
+    let (first, term) = the_holder(&replicas).await;
     replicas[first].lease.set_note("as far as 7".to_owned());
     replicas[first].lease.resign();
     eventually("another one holds it", async || {
         let others = replicas.iter().enumerate().filter(|(n, _)| *n != first);
-        others.filter_map(|(_, of)| of.epoch()).any(|of| of > epoch)
+        others.filter_map(|(_, of)| of.term()).any(|of| of > term)
     })
     .await;
     let (next, _) = the_holder(&replicas).await;
@@ -159,12 +159,12 @@ async fn a_lease_that_is_given_up_is_taken_at_the_next_look_and_its_note_is_know
 async fn nobody_holds_a_lease_while_nats_is_away_for_a_term() {
     let mut nats = nats_with_short_leases().await;
     let replicas = three(&nats).await;
-    let (_, epoch) = the_holder(&replicas).await;
+    let (_, term) = the_holder(&replicas).await;
     nats.freeze();
     until_nobody_holds(&replicas).await;
     nats.thaw();
     let (_, next) = the_holder(&replicas).await;
-    assert!(next > epoch, "{next} after {epoch}");
+    assert!(next > term, "{next} after {term}");
     nats.kill();
     until_nobody_holds(&replicas).await;
     nats.start_again();
@@ -178,7 +178,7 @@ async fn a_replica_without_the_right_to_the_bucket_knows_it_and_takes_leases_onc
     let nats = Nats::start_with(without_leases);
     let replica = Replica::start(&nats, "a").await;
     eventually("it is denied", async || replica.lease.is_denied()).await;
-    assert_eq!(replica.epoch(), None);
+    assert_eq!(replica.term(), None);
     let whole = Nats::start();
     let conf = std::fs::read_to_string(whole.folder().join("nats.conf")).unwrap();
     let mut nats = nats;
