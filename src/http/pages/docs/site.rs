@@ -43,7 +43,7 @@ macro_rules! guide {
 }
 
 /// The navigation, in its order.
-const PAGES: [NavPage; 23] = [
+const PAGES: [NavPage; 24] = [
     NavPage {
         group: "Start",
         title: "Get started",
@@ -75,6 +75,7 @@ const PAGES: [NavPage; 23] = [
     },
     guide!("Reference", "Errors", "errors"),
     guide!("Reference", "Limits", "limits"),
+    guide!("Reference", "Glossary", "glossary"),
     guide!("Feeders", "Feeding", "feeding"),
     guide!("Feeders", "Importing", "importing"),
     guide!("Operators", "Production", "production"),
