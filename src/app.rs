@@ -61,8 +61,8 @@ const UNAUTHORIZED_PER_MINUTE: NonZeroU32 = NonZeroU32::new(120).expect("not zer
 
 /// Requests for a link to sign in, in an hour. Of one network: a company may be behind one address.
 const LINKS_PER_NETWORK: NonZeroU32 = NonZeroU32::new(60).expect("not zero");
-/// The same of one mailbox: one every 20 minutes, which is less than a link lasts. So a stranger who uses
-/// them up leaves the person at the address a link that works.
+/// Requests for a link to one mailbox, in an hour: one every 20 minutes, which is less than a link lasts. So a stranger
+/// who uses them up leaves the person at the address a link that works.
 const LINKS_PER_EMAIL: NonZeroU32 = NonZeroU32::new(3).expect("not zero");
 /// Keys that a subscriber creates and rotates in an hour. Each is an event, and sends a mail.
 const CHANGES_PER_HOUR: NonZeroU32 = NonZeroU32::new(60).expect("not zero");
@@ -94,7 +94,7 @@ pub struct Config {
     pub write_use_every: Duration,
     /// Connections of the public address at a time, and WebSockets at a time.
     pub connections_max: usize,
-    /// The same of one network. Trusted proxies may have more.
+    /// Connections of one network at a time. Trusted proxies may have more.
     pub connections_per_network: usize,
     /// The proxies whose `X-Forwarded-For` is trusted.
     pub proxies: Proxies,

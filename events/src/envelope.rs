@@ -17,11 +17,9 @@ pub(crate) const ATTRIBUTE_BYTES_MAX: usize = 128;
 pub struct Envelope {
     /// The event's identity. Another event with the same id is the same event.
     pub id: String,
-    /// The feeder.
     pub source: String,
     /// When it happened.
     pub time: Moment,
-    /// The fact.
     pub event: Event,
 }
 
@@ -32,7 +30,6 @@ pub struct Recorded {
     pub seq: u64,
     /// When the log stored it.
     pub recorded_at: Moment,
-    /// The event.
     pub envelope: Envelope,
 }
 

@@ -55,7 +55,6 @@ impl RaceNumber {
             .ok_or_else(|| ParseError::new("a race number is 1 to 999", text))
     }
 
-    /// The number.
     pub fn get(self) -> u16 {
         self.0
     }

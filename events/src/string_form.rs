@@ -34,7 +34,6 @@ macro_rules! string_form {
 macro_rules! string_newtype {
     ($type:ty) => {
         impl $type {
-            /// The text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }

@@ -37,7 +37,6 @@ impl Moment {
             .ok_or_else(|| ParseError::new("a time is RFC 3339 with an offset", text))
     }
 
-    /// The timestamp.
     pub fn timestamp(self) -> Timestamp {
         self.0
     }

@@ -67,7 +67,6 @@ impl Dev {
         };
         tokio::select! {
             () = nats.stop() => served,
-            // As above.
             () = signals.next() => served.and(Err(StoppedAtOnce.into())),
         }
     }

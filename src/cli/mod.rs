@@ -184,7 +184,6 @@ impl Nats {
     }
 }
 
-/// The plans.
 #[derive(Debug, Clone, Args)]
 struct PlansFlag {
     /// TOML file of the plans for keys and for the pricing page; the default is ops/plans.toml, which is built in. The

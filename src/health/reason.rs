@@ -34,11 +34,11 @@ pub enum Reason {
     Disconnected,
     /// For 30 seconds it is not known whether the views hold the whole log.
     ViewsDown,
-    /// The same for 10 seconds.
+    /// For 10 seconds it is not known whether the views hold the whole log.
     ViewsStale,
-    /// The same for less, after the service has been live.
+    /// For less than 10 seconds it is not known, and the service has been live before.
     ViewsBehind,
-    /// The same for less, before.
+    /// For less than 10 seconds it is not known, and the service has not been live yet.
     Starting,
     /// Views are built in place of others.
     Rebuilding,

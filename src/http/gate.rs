@@ -41,7 +41,7 @@ const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// Bytes of path and query: longer than any of the API, with room for a key.
 const URI_BYTES_MAX: usize = 2048;
-/// The same of the live channel, whose query may list hundreds of races and horses.
+/// Path and query of the live channel, whose query may list hundreds of races and horses.
 const LIVE_URI_BYTES_MAX: usize = 8 * 1024;
 /// Bytes of a request body. GET requests need none, but some clients send `{}`.
 const BODY_BYTES_MAX: u64 = 1024;

@@ -35,7 +35,6 @@ pub(super) struct ApiRequest {
     pub(super) app: Arc<App>,
     /// The store in force when the request came.
     pub(super) store: Arc<Store>,
-    /// Its schema.
     schema: u32,
     /// Whether the store reflected the log then.
     was_caught_up: bool,

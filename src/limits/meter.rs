@@ -31,9 +31,7 @@ pub struct RateLimitStatus {
 /// The period of a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Period {
-    /// A minute.
     Minute,
-    /// A day.
     Day,
 }
 
@@ -99,7 +97,6 @@ impl Meter {
         }
     }
 
-    /// The plan.
     #[must_use]
     pub fn plan(&self) -> &Arc<Plan> {
         &self.plan

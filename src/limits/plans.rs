@@ -63,17 +63,13 @@ pub enum PlansError {
     /// An I/O error.
     #[error("{} cannot be read: {error}", path.display())]
     Unreadable {
-        /// The file.
         path: PathBuf,
-        /// The error.
         error: std::io::Error,
     },
     /// The content is invalid.
     #[error("{}: {error}", path.display())]
     Invalid {
-        /// The file.
         path: PathBuf,
-        /// The error.
         error: InvalidPlans,
     },
 }

@@ -38,11 +38,9 @@ const AT_LIMIT: &str = "maximum";
 /// A message to append to the log.
 #[derive(Debug, Clone)]
 pub struct Outgoing {
-    /// The subject.
     pub subject: String,
     /// The id: the server drops a second message with the same one within its window.
     pub id: String,
-    /// The payload.
     pub payload: Vec<u8>,
 }
 

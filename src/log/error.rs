@@ -22,9 +22,7 @@ pub enum LogError {
     WrongFile {
         /// The flag that names the file.
         flag: &'static str,
-        /// The file.
         file: PathBuf,
-        /// The reason.
         reason: String,
     },
     /// The server is older than railbird supports.
@@ -73,7 +71,6 @@ pub enum LogError {
     /// A subject has more messages than the caller reads.
     #[error("the log has more than {max} messages on {subject}")]
     TooMany {
-        /// The subject.
         subject: String,
         /// The caller's limit.
         max: usize,

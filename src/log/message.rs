@@ -7,17 +7,14 @@ use projections::StoredMessage;
 /// A message of the log.
 #[derive(Debug, Clone)]
 pub struct LogMessage {
-    /// Its sequence.
     pub seq: u64,
     /// When the log stored it.
     pub recorded_at: Moment,
     pub(super) subject: async_nats::Subject,
-    /// The payload.
     pub payload: Bytes,
 }
 
 impl LogMessage {
-    /// The subject.
     pub fn subject(&self) -> &str {
         &self.subject
     }

@@ -40,7 +40,6 @@ const CHUNKS_AHEAD: usize = 4;
 /// The message that names an object.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ObjectInfo {
-    /// Its name.
     pub name: String,
     bucket: String,
     /// The last token of the subject of its chunks.

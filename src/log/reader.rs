@@ -46,7 +46,7 @@ const PULL_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Messages that are read one by one after a lost connection: where one message closes a connection, others may follow.
 const SINGLE_READS: u64 = 32;
 const SINGLE_READS_CONCURRENT: usize = 32;
-/// The same while all messages are read one by one.
+/// Messages of a batch while all are read one by one, after several lost connections.
 const SINGLY_READS: u64 = 512;
 /// For how long all messages are read one by one where no consumer can be created. A cluster elects the leader that
 /// creates them in a few seconds, and the one of the stream may be there meanwhile.

@@ -21,7 +21,6 @@ impl Replicas {
         }
     }
 
-    /// The number.
     #[must_use]
     pub fn count(self) -> usize {
         self.0

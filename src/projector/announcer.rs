@@ -49,7 +49,7 @@ impl AnnouncedPosition {
         self.log == other.log && other.seq <= self.seq && other.stored_us <= self.stored_us
     }
 
-    /// The same from all replicas.
+    /// The id of the message: all replicas compute the same one, so it is stored once.
     fn id(&self) -> String {
         format!("{}-{}-{}", self.log, self.seq, self.stored_us)
     }

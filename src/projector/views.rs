@@ -70,7 +70,6 @@ pub struct NewStore {
 }
 
 impl NamedStore {
-    /// The store.
     pub fn store(&self) -> &Arc<Store> {
         &self.store
     }
@@ -87,7 +86,6 @@ impl NamedStore {
 }
 
 impl NewStore {
-    /// The store.
     pub fn store(&self) -> &Arc<Store> {
         &self.built().store
     }
