@@ -35,7 +35,7 @@ impl Signals {
         })
     }
 
-    /// The same for a program of a terminal, which ends with it: SIGHUP is another of these signals.
+    /// The signals of a program of a terminal, which ends with it: SIGHUP is another of them.
     ///
     /// # Errors
     /// As [`Signals::install`].

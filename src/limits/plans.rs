@@ -68,10 +68,7 @@ pub enum PlansError {
     },
     /// The content is invalid.
     #[error("{}: {error}", path.display())]
-    Invalid {
-        path: PathBuf,
-        error: InvalidPlans,
-    },
+    Invalid { path: PathBuf, error: InvalidPlans },
 }
 
 /// A text does not define valid plans.

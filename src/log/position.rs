@@ -13,7 +13,7 @@ use super::stream::{LogState, StreamName};
 
 /// A stream that is missing for this long is gone. A server that has just started may not have loaded it yet.
 const GONE_AFTER: Duration = Duration::from_secs(3);
-/// The same in a cluster, and for how long a stream has to lack what was read. A leader that was cut off or paused
+/// A stream of a cluster that is missing, or lacks what was read, for this long has lost it. A leader that was cut off or paused
 /// notices within 10 s that it is none, and a new one may not have applied all that it has.
 const GONE_AFTER_IN_CLUSTER: Duration = Duration::from_secs(15);
 
