@@ -26,6 +26,7 @@ mod reader;
 mod replicas;
 pub mod runtime;
 mod settings;
+mod single_reads;
 mod snapshot;
 mod stored;
 mod stream;

@@ -23,6 +23,7 @@ use super::freshness::Head;
 use super::hole::Hole;
 use super::message::LogMessage;
 use super::position::{LogReplaced, ReadPosition, Suspicion};
+use super::single_reads::{self, SingleReads};
 use super::stream::{StreamName, moment};
 use crate::clock::Uptime;
 
@@ -43,11 +44,7 @@ const BATCH_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// that has 64 MB to read, and up to five readers share one. A message that is larger stalls the consumer, and is then
 /// read without one.
 const PULL_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// Messages that are read one by one after a lost connection: where one message closes a connection, others may follow.
-const SINGLE_READS: u64 = 32;
 const SINGLE_READS_CONCURRENT: usize = 32;
-/// Messages of a batch while all are read one by one, after several lost connections.
-const SINGLY_READS: u64 = 512;
 /// For how long all messages are read one by one where no consumer can be created. A cluster elects the leader that
 /// creates them in a few seconds, and the one of the stream may be there meanwhile.
 const WITHOUT_CONSUMER: Duration = Duration::from_secs(2);
@@ -55,13 +52,6 @@ const WITHOUT_CONSUMER: Duration = Duration::from_secs(2);
 const ISOLATED_AFTER: Duration = Duration::from_secs(20);
 /// How often the server is asked for more while all messages are read one by one.
 const SINGLY_POLL: Duration = Duration::from_millis(20);
-/// Connections that are lost one soon after the other before all messages are read one by one. A server that restarts
-/// costs one.
-const LOSSES_MAX: u32 = 3;
-/// For how long all messages are read one by one, at first and after further losses.
-const SINGLY: Backoff = Backoff::new(Duration::from_secs(10), Duration::from_secs(60));
-/// A loss this long after the one before is the first of others.
-const LOSS_FORGOTTEN: Duration = Duration::from_secs(180);
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(5));
 
 /// Consecutive messages.
@@ -102,15 +92,7 @@ pub struct Reader {
     position: ReadPosition,
     suspicion: Suspicion,
     consumer: Option<Consumer>,
-    /// The connection or the consumer was lost since the last message, which the next message may have caused.
-    read_singly: bool,
-    /// Until when all messages are read one by one.
-    singly_until: Option<Uptime>,
-    /// Connections that were lost one soon after the other, and when the last one was.
-    losses: u32,
-    lost_at: Uptime,
-    /// The connection that was last read from.
-    last_epoch: Option<u64>,
+    single_reads: SingleReads,
     /// Failed attempts to connect in a row.
     failures: u32,
     /// When the stream was last checked.
@@ -164,11 +146,7 @@ impl Log {
             position: from,
             suspicion: Suspicion::default(),
             consumer: None,
-            read_singly: false,
-            singly_until: None,
-            losses: 0,
-            lost_at: Uptime::now(),
-            last_epoch: None,
+            single_reads: SingleReads::new(),
             failures: 0,
             checked_at: Uptime::now(),
             answered_at: Uptime::now(),
@@ -230,7 +208,7 @@ impl Reader {
         if let Some(last) = batch.messages.last() {
             self.position.seq = last.seq;
             self.position.recorded_at = Some(last.recorded_at);
-            self.read_singly = false;
+            self.single_reads.is_after_loss = false;
             self.failures = 0;
         }
         (!batch.messages.is_empty() || batch.head.is_some()).then_some(batch)
@@ -246,9 +224,12 @@ impl Reader {
             pending: 0,
             head: None,
         };
-        let (mut next, mut bytes, mut seq) = (Some(first), 0, self.position.seq);
+        let mut next = Some(first);
+        let mut bytes = 0;
+        let mut seq = self.position.seq;
         // A reader of some subjects cannot know which sequences are theirs.
-        let (reads_all, mut unknown_hole) = (self.subjects.is_empty(), None);
+        let reads_all = self.reads_all();
+        let mut unknown_hole = None;
         while let (Some(arrived), Some(consumer)) = (next, &mut self.consumer) {
             match parse(arrived, &mut consumer.delivery) {
                 // A restarted server repeats itself.
@@ -288,7 +269,7 @@ impl Reader {
     /// How many messages follow a sequence. The server of the consumer may lack the last ones, and the others cannot
     /// know how many of the rest are on the subjects of the reader.
     fn pending(&self, of_consumer: u64, seq: u64) -> u64 {
-        match self.subjects.is_empty() {
+        match self.reads_all() {
             true => of_consumer.max(self.last_seq.saturating_sub(seq)),
             false => of_consumer,
         }
@@ -302,7 +283,7 @@ impl Reader {
             "recreating the consumer"
         );
         self.consumer = None;
-        self.read_singly = true;
+        self.single_reads.is_after_loss = true;
     }
 
     /// Creates a consumer from the next message on, and retries until it succeeds. Returns what was read before it.
@@ -347,11 +328,12 @@ impl Reader {
         let mut messages = Vec::new();
         let is_safe = self.stream.is_written_by_railbird_alone();
         // At first the leader is asked, for a consumer reads faster.
-        let may_lack_leader = self.log.is_clustered() && (self.read_singly || self.failures > 0);
+        let may_lack_leader =
+            self.log.is_clustered() && (self.single_reads.is_after_loss || self.failures > 0);
         if !is_safe || !may_lack_leader {
             return messages;
         }
-        for seq in self.position.seq + 1..=self.position.seq + SINGLE_READS {
+        for seq in self.position.seq + 1..=self.position.seq + single_reads::AFTER_LOSS {
             match self.log.message_of_any_server(self.stream, seq).await {
                 Ok(Some(message)) => messages.push(message),
                 Ok(None) => break,
@@ -371,54 +353,69 @@ impl Reader {
 
     async fn try_connect(&mut self, head: Head) -> Result<Batch, LogError> {
         let connection_number = self.log.connection_number();
+        self.ask_about_hole().await?;
+        self.note_connection(connection_number);
+        let messages = self.read_singly(&head).await?;
+        let last_seq = messages.last().map_or(self.position.seq, |last| last.seq);
+        // The server is asked about a hole before any consumer delivers what is behind it.
+        let is_before_hole = self.hole.is_some_and(|(_, is_confirmed)| !is_confirmed);
+        // To create a consumer may take seconds where a server has just failed. These are delivered before.
+        let is_delivered_first = self.reads_all() && !messages.is_empty();
+        if self.single_reads.are_all() || is_before_hole || is_delivered_first {
+            return Ok(self.single_batch(head, messages, last_seq).await);
+        }
+        let (arriving, pending) = match self.create_consumer(last_seq + 1).await {
+            Err(error) if self.reads_all() && self.log.is_clustered() => {
+                tracing::debug!(%error, "cannot create a consumer, reading messages one by one");
+                self.single_reads.start(WITHOUT_CONSUMER);
+                self.single_reads.is_after_loss = true;
+                return Ok(self.single_batch(head, messages, last_seq).await);
+            }
+            created => created?,
+        };
+        self.consumer = Some(Consumer {
+            messages: arriving,
+            delivery: 0,
+            connection_number,
+        });
+        self.checked_at = head.asked_at;
+        self.behind_at = None;
+        Ok(Batch {
+            messages,
+            pending: self.pending(pending, last_seq),
+            head: self.reads_all().then_some(head),
+        })
+    }
+
+    /// Asks the server whether it has the messages of a hole that the next message is behind.
+    async fn ask_about_hole(&mut self) -> Result<(), LogError> {
         if let Some((hole, false)) = self.hole {
             let confirmed = self.log.confirm_hole(self.stream, hole).await?;
             self.hole = confirmed.then_some((hole, true));
             // A consumer that skips messages again and again is created ever more slowly.
             self.failures += u32::from(!confirmed);
         }
-        if self
-            .last_epoch
-            .replace(connection_number)
-            .is_some_and(|last| last != connection_number)
-        {
-            self.count_loss();
+        Ok(())
+    }
+
+    fn note_connection(&mut self, connection_number: u64) {
+        let period = self.single_reads.connected(connection_number);
+        // A reader of some subjects does not see how far the others are.
+        if let Some(period) = period.filter(|_| self.reads_all()) {
+            self.single_reads.start(period);
+            tracing::warn!(
+                stream = self.stream.name,
+                seq = self.position.seq,
+                losses = self.single_reads.losses,
+                ?period,
+                "connections were lost one after the other, reading messages one by one"
+            );
         }
-        let singly = self.singly_until.is_some_and(|until| Uptime::now() < until);
-        let messages = match (singly, self.read_singly) {
-            (true, _) => self.single_reads(&head, SINGLY_READS).await?,
-            (false, true) => self.single_reads(&head, SINGLE_READS).await?,
-            (false, false) => Vec::new(),
-        };
-        let last_seq = messages.last().map_or(self.position.seq, |last| last.seq);
-        // The server is asked about a hole before any consumer delivers what is behind it.
-        let is_before_hole = self.hole.is_some_and(|(_, is_confirmed)| !is_confirmed);
-        // To create a consumer may take seconds where a server has just failed. These are delivered before.
-        let is_delivered_first = self.subjects.is_empty() && !messages.is_empty();
-        if singly || is_before_hole || is_delivered_first {
-            return Ok(self.single_batch(head, messages, last_seq).await);
-        }
-        let arriving = match self.create_consumer(last_seq + 1).await {
-            Err(error) if self.subjects.is_empty() && self.log.is_clustered() => {
-                tracing::debug!(%error, "cannot create a consumer, reading messages one by one");
-                (self.singly_until, self.read_singly) =
-                    (Some(Uptime::now() + WITHOUT_CONSUMER), true);
-                return Ok(self.single_batch(head, messages, last_seq).await);
-            }
-            created => created?,
-        };
-        let (arriving, pending) = arriving;
-        self.consumer = Some(Consumer {
-            messages: arriving,
-            delivery: 0,
-            connection_number,
-        });
-        (self.checked_at, self.behind_at) = (head.asked_at, None);
-        Ok(Batch {
-            messages,
-            pending: self.pending(pending, last_seq),
-            head: self.subjects.is_empty().then_some(head),
-        })
+    }
+
+    /// Whether it reads the messages on all subjects.
+    fn reads_all(&self) -> bool {
+        self.subjects.is_empty()
     }
 
     /// The messages of a new consumer from a sequence on, and how many there are.
@@ -451,26 +448,6 @@ impl Reader {
         Ok((arriving, pending))
     }
 
-    /// Counts a lost connection. After some of them the messages are read one by one: what the consumer delivers may
-    /// close each connection, and so delay all else.
-    fn count_loss(&mut self) {
-        let is_first = self.lost_at.elapsed() > LOSS_FORGOTTEN;
-        self.losses = if is_first { 1 } else { self.losses + 1 };
-        self.lost_at = Uptime::now();
-        // A reader of some subjects does not see how far the others are.
-        if self.losses >= LOSSES_MAX && self.subjects.is_empty() {
-            let singly = SINGLY.delay(self.losses - LOSSES_MAX);
-            self.singly_until = Some(self.lost_at + singly);
-            tracing::warn!(
-                stream = self.stream.name,
-                seq = self.position.seq,
-                losses = self.losses,
-                ?singly,
-                "connections were lost one after the other, reading messages one by one"
-            );
-        }
-    }
-
     /// The batch of messages that were read one by one, up to a sequence. Waits a moment if it is empty.
     async fn single_batch(&mut self, head: Head, messages: Vec<LogMessage>, seq: u64) -> Batch {
         if messages.is_empty() {
@@ -483,12 +460,13 @@ impl Reader {
         Batch {
             pending: head.last_seq.saturating_sub(seq),
             messages,
-            head: (is_due && self.subjects.is_empty()).then_some(head),
+            head: (is_due && self.reads_all()).then_some(head),
         }
     }
 
-    /// At most so many messages before the end, read one by one without a consumer.
-    async fn single_reads(&mut self, head: &Head, max: u64) -> Result<Vec<LogMessage>, LogError> {
+    /// The next messages before the end of the stream, read one by one without a consumer.
+    async fn read_singly(&mut self, head: &Head) -> Result<Vec<LogMessage>, LogError> {
+        let max = self.single_reads.count();
         let first = self.position.seq + 1;
         let mut reads = stream::iter(first..=head.last_seq.min(self.position.seq + max))
             .map(|seq| self.log.message_at(self.stream, seq))
@@ -589,7 +567,7 @@ impl Reader {
             pending: head.last_seq - seq,
             head: Some(head),
         };
-        Ok(self.subjects.is_empty().then_some(batch))
+        Ok(self.reads_all().then_some(batch))
     }
 }
 
