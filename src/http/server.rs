@@ -26,7 +26,7 @@ use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 use tower::{Service, ServiceExt};
 use tracing::Instrument;
@@ -35,7 +35,7 @@ use super::error::ApiError;
 use super::paced_stream::{AnswerCounter, PacedStream};
 use super::routes::RouteTable;
 use super::trace::{AccessLog, RequestTrace};
-use crate::limits::{NetworkConnections, Proxies};
+use crate::limits::{NetworkConnections, NetworkPermit, Proxies};
 use crate::metrics::{GaugeGuard, HttpMetrics};
 use crate::shutdown::Shutdown;
 use crate::tls::{TlsServer, TlsSession, TlsStream};
@@ -95,29 +95,22 @@ impl HttpServer {
     {
         let permits = Arc::new(Semaphore::new(self.connections_max));
         loop {
-            let (stream, peer) = tokio::select! {
-                accepted = self.listener.accept() => match accepted {
-                    Ok(accepted) => accepted,
-                    Err(error) => {
-                        tracing::warn!(%error, "accept failed");
-                        sleep(ACCEPT_RETRY).await;
-                        continue;
-                    }
-                },
+            let accepted = tokio::select! {
+                accepted = self.listener.accept() => accepted,
                 () = self.shutdown.cancelled() => break,
             };
-            let Ok(permit) = Arc::clone(&permits).try_acquire_owned() else {
+            let (stream, peer) = match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    tracing::warn!(%error, "accept failed");
+                    sleep(ACCEPT_RETRY).await;
+                    continue;
+                }
+            };
+            let Some(admission) = self.admit(peer.ip(), &permits) else {
                 self.metrics.refused.increment(1);
                 continue;
             };
-            let is_proxy = self.proxies.is_trusted(peer.ip().to_canonical());
-            let of_network = (!is_proxy).then(|| self.per_network.acquire(peer.ip()));
-            if let Some(None) = of_network {
-                self.metrics.refused.increment(1);
-                tracing::debug!(%peer, "the network has too many connections");
-                continue;
-            }
-            let open = GaugeGuard::new(&self.metrics.connections);
             let answers = AnswerCounter::default();
             let stream = PacedStream::new(stream, answers.clone(), self.answer_timeout);
             let connection = HttpConnection {
@@ -141,7 +134,7 @@ impl HttpServer {
                     Some(tls) => Box::pin(connection.serve_encrypted(stream, tls)).await,
                 }
                 // Released last, when nothing is left of the connection.
-                drop((permit, of_network, open));
+                drop(admission);
             });
         }
         drop(self.listener);
@@ -151,6 +144,35 @@ impl HttpServer {
             tracing::warn!(timeout = ?DRAIN_TIMEOUT, "requests did not end in time and were cut off");
         }
     }
+
+    /// `None` if the service, or the network of a client, has too many connections.
+    fn admit(&self, peer: IpAddr, permits: &Arc<Semaphore>) -> Option<Admission> {
+        let permit = Arc::clone(permits).try_acquire_owned().ok()?;
+        let is_proxy = self.proxies.is_trusted(peer.to_canonical());
+        let of_network = match is_proxy {
+            true => None,
+            false => {
+                let of_network = self.per_network.acquire(peer);
+                if of_network.is_none() {
+                    tracing::debug!(%peer, "the network has too many connections");
+                    return None;
+                }
+                of_network
+            }
+        };
+        Some(Admission {
+            _permit: permit,
+            _of_network: of_network,
+            _open: GaugeGuard::new(&self.metrics.connections),
+        })
+    }
+}
+
+/// Counts a connection until it is dropped.
+struct Admission {
+    _permit: OwnedSemaphorePermit,
+    _of_network: Option<NetworkPermit>,
+    _open: GaugeGuard,
 }
 
 /// What serves the requests of one connection.

@@ -104,43 +104,53 @@ impl Outbox {
 
     /// Starts the tasks that are due, and returns the time until the next one is.
     fn start_tasks(&mut self) -> Duration {
-        let ledger = self.ledger.borrow_and_update();
         // An incomplete ledger may not have the delivery of a mail yet.
         if !self.keys.is_complete() {
+            self.ledger.mark_unchanged();
             return WAIT_MAX;
         }
+        let (due, wait) = self.due_tasks(Timestamp::now());
+        for task in due {
+            let id = task.id();
+            let context = Arc::clone(&self.context);
+            let task = self.tasks.spawn(async move { context.run(task).await });
+            self.in_progress.insert(task.id(), id);
+        }
+        wait.min(WAIT_MAX)
+    }
+
+    /// The tasks that may start now, erasures first, and the time until the next mail is due.
+    fn due_tasks(&mut self, now: Timestamp) -> (Vec<MailTask>, Duration) {
+        let ledger = self.ledger.borrow_and_update();
         let is_idle = |task: &MailTask| !self.in_progress.values().any(|id| *id == task.id());
         let erasures = ledger.to_erase().map(|(id, generation)| MailTask::Erase {
             subscription_id: id.clone(),
             generation: *generation,
         });
-        let erasures = erasures.filter(&is_idle);
 
-        let now = Timestamp::now();
         let timeout = self.context.mailing.transport.timeout();
-        let mails = ledger.open_mails();
-        let mut mails: Vec<_> = mails
+        let mut mails: Vec<_> = ledger
+            .open_mails()
             .map(|(id, mail)| (schedule::due(mail, timeout), id, mail))
             .collect();
         mails.sort_by_key(|(due, ..)| *due);
-        let (mails, later) = mails.split_at(mails.partition_point(|(due, ..)| *due <= now));
-        let next = later.first().map(|(due, ..)| due.duration_since(now));
-        let next = next.and_then(|wait| Duration::try_from(wait).ok());
-        let wait = self.server.closed_for().or(next).unwrap_or(WAIT_MAX);
+        let (due, later) = mails.split_at(mails.partition_point(|(due, ..)| *due <= now));
+        let sends = due
+            .iter()
+            .filter_map(|(_, id, mail)| PendingMail::of(&ledger, id, mail))
+            .map(MailTask::Send);
 
-        let slots = self.server.slots().saturating_sub(self.in_progress.len());
-        let sends = mails.iter();
-        let sends = sends.filter_map(|(_, id, mail)| PendingMail::of(&ledger, id, mail));
-        let sends = sends.map(MailTask::Send).filter(&is_idle).take(slots);
-        let free = TASKS_MAX - self.in_progress.len();
-        let due: Vec<_> = erasures.chain(sends).take(free).collect();
-        drop(ledger);
-        for task in due {
-            let (id, context) = (task.id(), Arc::clone(&self.context));
-            let task = self.tasks.spawn(async move { context.run(task).await });
-            self.in_progress.insert(task.id(), id);
-        }
-        wait.min(WAIT_MAX)
+        let next_mail = later.first().map(|(due, ..)| due.duration_since(now));
+        let next_mail = next_mail.and_then(|wait| Duration::try_from(wait).ok());
+        let wait = self.server.closed_for().or(next_mail);
+        let in_progress = self.in_progress.len();
+        let sends_max = self.server.slots().saturating_sub(in_progress);
+        let tasks = erasures
+            .filter(&is_idle)
+            .chain(sends.filter(&is_idle).take(sends_max))
+            .take(TASKS_MAX - in_progress)
+            .collect();
+        (tasks, wait.unwrap_or(WAIT_MAX))
     }
 }
 

@@ -33,38 +33,69 @@ pub(crate) trait ReadRows: Send + 'static {
 }
 
 /// Reads files in their order. One row is held at a time, beside what the reader holds.
-pub(crate) fn rows<R: ReadRows>(files: Vec<PathBuf>, mut reader: R) -> Items {
-    let mut files = files.into_iter();
-    let mut table: Option<(Location, CsvTable)> = None;
-    let mut has_finished = false;
-    let step = move || -> Option<Items> {
-        if let Some((file, rows)) = &mut table {
-            let mut out = LineItems::new(file.clone());
-            if let Some((line, cells)) = rows.next() {
+pub(crate) fn rows<R: ReadRows>(files: Vec<PathBuf>, reader: R) -> Items {
+    let mut reading = Reading {
+        reader,
+        files: files.into_iter(),
+        table: None,
+        has_finished: false,
+    };
+    Box::new(std::iter::from_fn(move || reading.step()).flatten())
+}
+
+struct Reading<R> {
+    reader: R,
+    files: std::vec::IntoIter<PathBuf>,
+    /// The open file.
+    table: Option<(Location, CsvTable)>,
+    has_finished: bool,
+}
+
+impl<R: ReadRows> Reading<R> {
+    /// Reads a row, or opens the next file. `None` at the end.
+    fn step(&mut self) -> Option<Items> {
+        if self.table.is_some() {
+            return Some(Box::new(self.row()?.into_iter()));
+        }
+        if let Some(path) = self.files.next() {
+            return Some(Box::new(self.open(&path).into_iter()));
+        }
+        if self.has_finished {
+            return None;
+        }
+        self.has_finished = true;
+        Some(self.reader.finish())
+    }
+
+    fn row(&mut self) -> Option<Vec<Item>> {
+        let (file, rows) = self.table.as_mut()?;
+        let mut out = LineItems::new(file.clone());
+        match rows.next() {
+            Some((line, cells)) => {
                 out.location.line = line;
-                if let Err(reason) = cells.and_then(|cells| reader.row(&cells, &mut out)) {
+                if let Err(reason) = cells.and_then(|cells| self.reader.row(&cells, &mut out)) {
                     out.reject(reason);
                 }
-            } else {
-                reader.end(&mut out);
-                table = None;
             }
-            return Some(Box::new(out.items.into_iter()));
+            None => {
+                self.reader.end(&mut out);
+                self.table = None;
+            }
         }
-        if let Some(path) = files.next() {
-            let rejected = match open(&path, R::REQUIRED) {
-                Ok((file, rows)) => {
-                    let rows = reader.begin(&file, rows);
-                    table = Some((file, rows));
-                    None
-                }
-                Err(item) => Some(item),
-            };
-            return Some(Box::new(rejected.into_iter()));
+        Some(out.items)
+    }
+
+    /// Returns why the file is rejected, if it is.
+    fn open(&mut self, path: &Path) -> Option<Item> {
+        match open(path, R::REQUIRED) {
+            Ok((file, rows)) => {
+                let rows = self.reader.begin(&file, rows);
+                self.table = Some((file, rows));
+                None
+            }
+            Err(item) => Some(item),
         }
-        (!std::mem::replace(&mut has_finished, true)).then(|| reader.finish())
-    };
-    Box::new(std::iter::from_fn(step).flatten())
+    }
 }
 
 /// Opens a file as a table with the required columns.

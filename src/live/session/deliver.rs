@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use projections::LiveKind;
 
+use super::cursor::Replay;
 use super::{Session, TOO_FAR_BEHIND, VIEWS_REBUILT};
 use crate::feed::{ConflatedBy, FeedMessage, Position};
 use crate::live::batch::{FeedBatch, FeedCursor, SelectedFrames};
@@ -15,6 +16,17 @@ use crate::live::server_message::ServerMessage;
 const BEHIND_MAX: u64 = 4_096;
 /// Messages that are taken from the feed at a time for a client that catches up.
 const TAIL_MESSAGES_MAX: usize = 512;
+
+/// What an open, writable client does next.
+enum Step {
+    /// Its messages are those of views that were replaced.
+    StartOver,
+    FinishReplay(Replay),
+    CatchUp,
+    /// It has all but what the feed has left out.
+    MoveToEnd,
+    Wait,
+}
 
 impl Session {
     /// Sends what the client wants of a batch of its shard, or notes that it is behind. `selected` is a buffer to
@@ -128,26 +140,42 @@ impl Session {
                 return;
             }
             let position = self.context.feed.position();
-            if position.generation != self.cursor.generation {
-                self.start_over(VIEWS_REBUILT);
-            } else if let Some(replay) = self.cursor.finish_replay() {
-                self.queue_message(&ServerMessage::SnapshotComplete {
-                    id: replay.id.as_ref(),
-                    seq: self.cursor.through_seq,
-                    recorded_at: self.recorded_at(self.cursor.through_seq),
-                    races: 0,
-                    replayed: replay.sent,
-                });
-            } else if self.cursor.is_current {
-                return;
-            } else if self.cursor.next_index >= position.head {
-                return self.move_to(&position);
-            } else if self.timers.flush_due.is_some() && self.cursor.replay.is_none() {
-                return;
-            } else {
-                self.catch_up(&position, now);
+            match self.next_step(&position) {
+                Step::StartOver => self.start_over(VIEWS_REBUILT),
+                Step::FinishReplay(replay) => self.finish_replay(&replay),
+                Step::CatchUp => self.catch_up(&position, now),
+                Step::MoveToEnd => return self.move_to(&position),
+                Step::Wait => return,
             }
         }
+    }
+
+    fn next_step(&mut self, position: &Position) -> Step {
+        let cursor = &mut self.cursor;
+        if position.generation != cursor.generation {
+            Step::StartOver
+        } else if let Some(replay) = cursor.finish_replay() {
+            Step::FinishReplay(replay)
+        } else if cursor.is_current {
+            Step::Wait
+        } else if cursor.next_index >= position.head {
+            Step::MoveToEnd
+        } else if self.timers.flush_due.is_some() && cursor.replay.is_none() {
+            // Conflated messages are held back until then.
+            Step::Wait
+        } else {
+            Step::CatchUp
+        }
+    }
+
+    fn finish_replay(&mut self, replay: &Replay) {
+        self.queue_message(&ServerMessage::SnapshotComplete {
+            id: replay.id.as_ref(),
+            seq: self.cursor.through_seq,
+            recorded_at: self.recorded_at(self.cursor.through_seq),
+            races: 0,
+            replayed: replay.sent,
+        });
     }
 
     /// Takes one step towards the end of the feed.

@@ -154,34 +154,34 @@ impl SnapshotWriter {
     async fn write_alone(&self, if_due: bool) -> Written {
         let (mut lease, keeping) = self.log.lease(Role::Snapshots, &Uuid::now_v7().to_string());
         let mut keeping = pin!(keeping);
-        let written = {
-            let writing = async {
-                let held = async {
-                    while lease.held().is_none() && !lease.is_denied() {
-                        lease.changed().await;
-                    }
-                };
-                let held = timeout(LEASE_TIMEOUT, held).await;
-                held.map_err(|_| SnapshotError::Busy)?;
-                if if_due && !self.is_due().await {
-                    return Err(SnapshotError::Busy);
-                }
-                loop {
-                    match self.write(&lease).await {
-                        Err(SnapshotError::Full) if self.remove_oldest_but(1).await? => {}
-                        written => break written,
-                    }
-                }
-            };
-            tokio::select! {
-                written = writing => written,
-                () = &mut keeping => Err(SnapshotError::Ended),
-            }
+        let written = tokio::select! {
+            written = self.write_with(&mut lease, if_due) => written,
+            () = &mut keeping => Err(SnapshotError::Ended),
         };
         lease.resign();
         // It goes on until it is dropped.
         let _ = timeout(RESIGN_TIMEOUT, keeping).await;
         written
+    }
+
+    /// Waits for the lease, and writes a snapshot. If there is no space, the older ones are removed first.
+    async fn write_with(&self, lease: &mut Lease, if_due: bool) -> Written {
+        let held = async {
+            while lease.held().is_none() && !lease.is_denied() {
+                lease.changed().await;
+            }
+        };
+        let held = timeout(LEASE_TIMEOUT, held).await;
+        held.map_err(|_| SnapshotError::Busy)?;
+        if if_due && !self.is_due().await {
+            return Err(SnapshotError::Busy);
+        }
+        loop {
+            match self.write(lease).await {
+                Err(SnapshotError::Full) if self.remove_oldest_but(1).await? => {}
+                written => return written,
+            }
+        }
     }
 
     /// Whether the latest snapshot is old enough, and there are enough new events. Notes it in the metrics.
