@@ -194,13 +194,6 @@ async fn use_is_added_up_over_replicas_and_restarts() {
     assert_eq!(account_use(&again, &key).await, (13, HERE.to_owned()));
 }
 
-async fn until_ready(service: &Serving) {
-    eventually("the service is ready", || async {
-        get(service.http, "/readyz", "").await.status == 200
-    })
-    .await;
-}
-
 /// A process under the rights of nats.conf.
 fn serve(nats: &Nats, data: &Path) -> Serving {
     let url = nats.url_of("railbird");
@@ -214,7 +207,7 @@ async fn a_killed_service_loses_only_what_it_had_not_written() {
     let key = issue_key(&nats).await;
     let data = tempfile::tempdir().unwrap();
     let use_key = async |service: &Serving, requests: u32| {
-        until_ready(service).await;
+        service.until_ready().await;
         for _ in 0..requests {
             assert_eq!(get(service.http, PATH, &key).await.status, 200);
         }
@@ -236,7 +229,7 @@ async fn a_killed_service_loses_only_what_it_had_not_written() {
     send(&railbird, &key, 4, "").await;
     until_listed(&nats, &key, 7).await;
     let service = serve(&nats, data.path());
-    until_ready(&service).await;
+    service.until_ready().await;
     eventually("all that was written is known", || async {
         let account = get(service.http, "/api/v1/account", &key).await.json();
         let keys = account["keys"].as_array().unwrap();
@@ -332,7 +325,7 @@ async fn undisturbed(nats: &Nats) -> Vec<String> {
     let data = tempfile::tempdir().unwrap();
     let service = serve(nats, data.path());
     let (http, admin) = (service.http, service.admin);
-    until_ready(&service).await;
+    service.until_ready().await;
     assert_eq!(get(http, PATH, &key).await.status, 200);
     for n in 2..4 {
         let account = get(http, "/api/v1/account", &key).await.json();

@@ -93,7 +93,7 @@ async fn everything() -> (Nats, tempfile::TempDir, Serving) {
     let mut flags = vec!["--http", "127.0.0.1:0", "--nats", &url];
     flags.extend(tls.iter().map(String::as_str));
     let serving = Serving::start_with(&flags, &folder.path().join("data"));
-    until_ready(serving.admin).await;
+    serving.until_ready().await;
     eventually("the sizes of the streams are known", || async {
         let scrape = Scrape::of(serving.admin).await;
         let known = scrape.values("railbird_log_bytes", "stream");
@@ -101,13 +101,6 @@ async fn everything() -> (Nats, tempfile::TempDir, Serving) {
     })
     .await;
     (nats, folder, serving)
-}
-
-async fn until_ready(admin: SocketAddr) {
-    eventually("the service is ready", || async {
-        readiness(admin).await["ready"] == true
-    })
-    .await;
 }
 
 /// The body of `/readyz`, as the admin address has it.
@@ -207,7 +200,7 @@ const KNOWN: [(&str, &str, &str); 10] = [
 async fn known_values_of_labels_count_from_zero() {
     let (nats, folder) = (Nats::start(), tempfile::tempdir().unwrap());
     let serving = Serving::start(&nats, folder.path());
-    until_ready(serving.admin).await;
+    serving.until_ready().await;
     let scrape = Scrape::of(serving.admin).await;
     for (metric, label, expected) in KNOWN {
         let expected = BTreeSet::from_iter(expected.split(' '));
@@ -228,7 +221,7 @@ async fn known_values_of_labels_count_from_zero() {
 async fn rejections_of_each_code_are_counted() {
     let (nats, folder) = (Nats::start(), tempfile::tempdir().unwrap());
     let serving = Serving::start(&nats, folder.path());
-    until_ready(serving.admin).await;
+    serving.until_ready().await;
     let rejected = |code: &str| format!("railbird_events_rejected_total{{reason=\"{code}\"}}");
     nats.publish_raw("racing.odds.2026-11-21.ST.1", b"no event")
         .await;
@@ -251,7 +244,7 @@ async fn with_a_horse(nats: &Nats, folder: &std::path::Path) -> (Serving, String
     let key = issue_key(nats).await;
     let seq = nats.publish([registered("H1", "HORSE 1")]).await;
     let serving = Serving::start(nats, folder);
-    until_ready(serving.admin).await;
+    serving.until_ready().await;
     assert_eq!(readiness(serving.admin).await["log"]["seq"], seq);
     (serving, key)
 }
@@ -333,7 +326,7 @@ async fn the_metrics_are_right_while_nats_is_away() {
     let key = issue_key(&nats).await;
     nats.publish([registered("H1", "HORSE 1")]).await;
     let serving = Serving::start(&nats, folder.path());
-    until_ready(serving.admin).await;
+    serving.until_ready().await;
     let before = Scrape::of(serving.admin).await;
     let recorded = before.get("railbird_last_event_timestamp_seconds");
     let now = jiff::Timestamp::now().as_second() as f64;
@@ -429,7 +422,7 @@ async fn pending_events_are_those_of_readyz_while_views_are_built() {
     assert_eq!(seq + pending, EVENTS as f64);
 
     nats.thaw();
-    until_ready(serving.admin).await;
+    serving.until_ready().await;
     let scrape = Scrape::of(serving.admin).await;
     assert_eq!(scrape.get("railbird_log_pending"), 0.0);
     assert_eq!(scrape.get("railbird_log_seq"), EVENTS as f64);
@@ -440,7 +433,7 @@ async fn frames_are_timed_from_the_record_of_the_event_to_the_socket() {
     let (nats, folder) = (Nats::start(), tempfile::tempdir().unwrap());
     let key = issue_key(&nats).await;
     let serving = Serving::start(&nats, folder.path());
-    until_ready(serving.admin).await;
+    serving.until_ready().await;
     let count = "railbird_publish_to_socket_seconds_count";
     let seq = nats.publish([odds("ST", 1, &second(0), &[2.0])]).await;
     eventually("it is folded", || async {

@@ -7,7 +7,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::task::AbortHandle;
 
-use crate::log::rejections::{Feeder, until_live};
+use crate::log::rejections::Feeder;
 use crate::support::*;
 
 /// The term of the bucket in these tests.
@@ -205,7 +205,7 @@ impl Processes {
         for _ in 0..3 {
             let folder = tempfile::tempdir().unwrap();
             let replica = Serving::start(&nats, folder.path());
-            until_live(replica.admin).await;
+            replica.until_ready().await;
             replicas.push(replica);
             folders.push(folder);
             // The first one takes the lease before the next one is there.
@@ -286,7 +286,7 @@ async fn a_stopping_replica_gives_the_lease_to_another_one_at_once() {
     let mut feeder = Feeder::subscribe(&nats, "rejected.>").await;
     let folder = tempfile::tempdir().unwrap();
     let first = Serving::start(&nats, folder.path());
-    until_live(first.admin).await;
+    first.until_ready().await;
     let seq = feeder.publish("racing.x", "garbage").await;
     assert_eq!(feeder.until(seq).await, [seq]);
     let log = nats.log().await;
@@ -320,7 +320,7 @@ async fn without_the_right_to_leases_each_replica_says_so_once() {
     let folder = tempfile::tempdir().unwrap();
     let mut feeder = Feeder::subscribe(&nats, "rejected.>").await;
     let replica = Serving::start(&nats, folder.path());
-    until_live(replica.admin).await;
+    replica.until_ready().await;
     for _ in 0..3 {
         let seq = feeder.publish("racing.x", "garbage").await;
         assert_eq!(feeder.until(seq).await, [seq]);

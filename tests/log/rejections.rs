@@ -189,7 +189,7 @@ async fn after_a_restart_only_new_rejections_are_announced() {
     let folder = tempfile::tempdir().unwrap();
     let mut feeder = Feeder::subscribe(&nats, "rejected.>").await;
     let mut service = Serving::start(&nats, folder.path());
-    until_live(service.admin).await;
+    service.until_ready().await;
     let mut all = Vec::new();
     for n in 0..20 {
         all.push(feeder.publish("racing.x", format!("garbage {n}")).await);
@@ -202,7 +202,7 @@ async fn after_a_restart_only_new_rejections_are_announced() {
     // A killed service may have lost the last half second of its views. It folds that again, and announces again what
     // it had not noted with its lease.
     let announced = feeder.until(meanwhile).await;
-    until_live(service.admin).await;
+    service.until_ready().await;
     assert!(announced.len() as u64 <= rejected_by(service.admin).await);
     assert!(
         all.ends_with(&announced[..announced.len() - 1]),
@@ -211,7 +211,7 @@ async fn after_a_restart_only_new_rejections_are_announced() {
 
     service.stop().await;
     service = Serving::start(&nats, folder.path());
-    until_live(service.admin).await;
+    service.until_ready().await;
     let marker = feeder.publish("racing.x", "after a clean restart").await;
     assert_eq!(feeder.until(marker).await, [marker]);
 
@@ -227,13 +227,6 @@ async fn after_a_restart_only_new_rejections_are_announced() {
 
 async fn status(admin: SocketAddr) -> Value {
     request(admin, "GET", "/status", &[]).await.json()
-}
-
-pub(crate) async fn until_live(admin: SocketAddr) {
-    eventually("the service has caught up", || async {
-        status(admin).await["phase"] == "live"
-    })
-    .await;
 }
 
 /// The number of messages that a process has rejected.

@@ -101,10 +101,7 @@ impl Replica {
     }
 
     async fn until_ready(&self) {
-        eventually("the replica is ready", || async {
-            request(self.http, "GET", "/readyz", &[]).await.status == 200
-        })
-        .await;
+        self.serving.until_ready().await;
     }
 }
 

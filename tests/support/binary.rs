@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 
 use serde_json::Value;
 
-use super::{Nats, PATIENCE, request};
+use super::{Nats, PATIENCE, eventually, request};
 
 /// The output of a command, and its exit code.
 #[derive(Debug)]
@@ -153,6 +153,15 @@ impl Serving {
         }
         let code = self.child.wait().unwrap().code();
         (code, self.log.take().unwrap().join().unwrap().join("\n"))
+    }
+
+    /// Waits until its reads are right, by the admin address: that of a service with TLS is plain, too.
+    pub(crate) async fn until_ready(&self) {
+        eventually("the service is ready", || async {
+            let status = request(self.admin, "GET", "/status", &[]).await;
+            status.json()["ready"] == true
+        })
+        .await;
     }
 
     /// The peak of its resident memory.

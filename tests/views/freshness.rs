@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 use railbird::health::STALE_AFTER;
 use serde_json::Value;
 
-use crate::log::rejections::until_live;
 use crate::support::*;
 
 const HORSE: &str = "/api/v1/horses/H1";
@@ -74,7 +73,7 @@ async fn the_first_answer_of_a_process_that_was_paused_is_not_live() {
     let nats = Nats::start();
     let data = tempfile::tempdir().unwrap();
     let replica = Serving::start(&nats, data.path());
-    until_live(replica.admin).await;
+    replica.until_ready().await;
     let state = async || {
         let reply = request(replica.http, "GET", "/readyz", &[]).await;
         reply.json()["feed"]["state"].as_str().unwrap().to_owned()

@@ -6,7 +6,6 @@ use futures::future::join_all;
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
-use crate::log::rejections::until_live;
 use crate::support::*;
 
 /// Longer than the service needs to ask NATS for the end of the log.
@@ -39,7 +38,7 @@ impl Lagging {
                 LAG_MAX,
             ];
             let replica = Serving::start_with(&flags, folder.path());
-            until_live(replica.admin).await;
+            replica.until_ready().await;
             replicas.push(replica);
             folders.push(folder);
         }

@@ -82,7 +82,7 @@ impl MailFixture {
             ["--public-url", PUBLIC_URL],
         ];
         let service = Serving::start_as(command, &flags.concat(), data);
-        until_ready(&service).await;
+        service.until_ready().await;
         service
     }
 
@@ -159,14 +159,6 @@ async fn ensure_streams(nats: &Nats) {
     for stream in [ACCOUNTS, ADDRESSES] {
         log.ensure(stream).await.unwrap();
     }
-}
-
-async fn until_ready(service: &Serving) {
-    let http = service.http;
-    eventually("the service is ready", || async move {
-        request(http, "GET", "/readyz", &[]).await.status == 200
-    })
-    .await;
 }
 
 /// The status of a request with a key.

@@ -198,7 +198,7 @@ async fn mails_wait_while_no_mail_server_is_configured() {
         &["--http", "127.0.0.1:0", "--nats", &nats],
         fixture.data.path(),
     );
-    until_ready(&service).await;
+    service.until_ready().await;
     fixture.subscribe("anna").await;
     until_metric(&service, "railbird_mails_waiting", 1.0).await;
     let log = service.stop().await.join("\n");

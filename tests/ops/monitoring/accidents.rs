@@ -144,7 +144,7 @@ impl<'a> Job<'a> {
 /// Starts a service, and waits until it is ready.
 async fn serve(nats: &Nats, data: &TempDir, flags: &[&str]) -> Serving {
     let serving = serve_unready(command(), nats, data, flags);
-    until_ready(&serving).await;
+    serving.until_ready().await;
     serving
 }
 
@@ -152,14 +152,6 @@ fn serve_unready(command: Command, nats: &Nats, data: &TempDir, flags: &[&str]) 
     let url = nats.url();
     let flags = [&["--http", "127.0.0.1:0", "--nats", &url], flags].concat();
     Serving::start_as(command, &flags, data.path())
-}
-
-/// By its metrics: a service with TLS has no plain `/readyz`.
-async fn until_ready(serving: &Serving) {
-    eventually("the service is ready", || async {
-        serving.metric("railbird_ready").await == 1
-    })
-    .await;
 }
 
 fn folder() -> TempDir {
@@ -316,7 +308,7 @@ async fn the_disk_of_the_views_fills(
 ) {
     let data = folder();
     let serving = Serving::start_on_small_disk(nats, data.path(), "320m");
-    until_ready(&serving).await;
+    serving.until_ready().await;
     let job = Job::watch(prometheus, name, &[&serving]).await;
     let mount = serving.root().join(data.path().strip_prefix("/").unwrap());
     let filler = mount.join("filler");
