@@ -95,9 +95,10 @@ fn collect(folder: &Path, paths: &mut Vec<PathBuf>) -> Result<(), Box<dyn Error>
         if path.ends_with(TEMPLATES) {
             continue;
         }
-        match path.is_dir() {
-            true => collect(&path, paths)?,
-            false => paths.push(path),
+        if path.is_dir() {
+            collect(&path, paths)?
+        } else {
+            paths.push(path)
         }
     }
     Ok(())

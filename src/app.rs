@@ -336,7 +336,8 @@ impl<'a> Start<'a> {
             announcer,
         );
         self.spawn("projector", task.run());
-        let (log, status) = (&logs.events, &projector.status);
+        let log = &logs.events;
+        let status = &projector.status;
         let lag_max = self.config.lag_max;
         let (task, lag) = LagWatch::new(log.clone(), replica, lag_max, status.clone());
         self.spawn("lag", task.run());
@@ -410,7 +411,8 @@ impl<'a> Start<'a> {
     /// Starts to send mails, if that is configured. Those in flight are delivered after the shutdown.
     fn send_mails(&mut self, app: &App) {
         if let Some(mailing) = self.config.mailing.clone() {
-            let (commands, keys) = (app.pages.commands.clone(), Arc::clone(&app.keys));
+            let commands = app.pages.commands.clone();
+            let keys = Arc::clone(&app.keys);
             let outbox = Outbox::new(commands, keys, mailing, app.pages.url.clone());
             self.tasks
                 .spawn_finishing("outbox", outbox.run(self.shutdown.clone()));
@@ -461,8 +463,10 @@ async fn servers(
         draining: draining.clone(),
         shutdown: shutdown.clone(),
     };
-    let (public, admin) = (bind(config.http).await?, bind(config.admin).await?);
-    let (connections_max, access_log) = (config.connections_max, config.access_log);
+    let public = bind(config.http).await?;
+    let admin = bind(config.admin).await?;
+    let connections_max = config.connections_max;
+    let access_log = config.access_log;
     let tls = config.tls.clone();
     Ok((
         server(public, tls, connections_max, access_log),

@@ -38,7 +38,8 @@ impl Supervisor {
         runtime: &Handle,
     ) -> AbortHandle {
         let handle = self.tasks.spawn_on(task, runtime);
-        let (name, abort) = (name.into(), Some(handle.clone()));
+        let name = name.into();
+        let abort = Some(handle.clone());
         self.names.insert(handle.id(), Task { name, abort });
         handle
     }
@@ -50,7 +51,8 @@ impl Supervisor {
         task: impl Future<Output = ()> + Send + 'static,
     ) {
         let handle = self.tasks.spawn(task);
-        let (name, abort) = (name.into(), None);
+        let name = name.into();
+        let abort = None;
         self.names.insert(handle.id(), Task { name, abort });
     }
 

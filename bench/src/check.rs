@@ -19,7 +19,8 @@ const PLANS: &str = include_str!("../plans.toml");
 const PROXY: &str = "127.0.0.1";
 
 pub(crate) fn run(count: u32) -> anyhow::Result<Value> {
-    let (key, unknown) = (ApiKey::generate("bench")?, ApiKey::generate("bench")?);
+    let key = ApiKey::generate("bench")?;
+    let unknown = ApiKey::generate("bench")?;
     let cache = key_cache(&key)?;
     let entry = cache
         .check(key.reveal())

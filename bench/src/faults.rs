@@ -107,7 +107,8 @@ impl TestBed {
     async fn open(faults: &Faults, name: &str, events_per_second: u64) -> anyhow::Result<Self> {
         let folder = faults.folder.join(name);
         std::fs::create_dir_all(&folder)?;
-        let (nats_at, http) = (free_address()?, free_address()?);
+        let nats_at = free_address()?;
+        let http = free_address()?;
         let conf = format!(
             "listen: \"{nats_at}\"\nmax_payload: 1MB\njetstream {{ sync_interval: \"2m\" }}\n"
         );

@@ -27,7 +27,8 @@ const EVENTS_PER_100_QUOTES: u64 = 102;
 /// Writes the quotes of a season in their order, one per line.
 pub(crate) fn write(file: &Path, count: u64) -> anyhow::Result<Value> {
     let mut out = BufWriter::new(File::create(file)?);
-    let (mut written, mut bytes) = (0, 0);
+    let mut written = 0;
+    let mut bytes = 0;
     let quotes = season(count * EVENTS_PER_100_QUOTES / 100 + 10_000)
         .filter(|envelope| matches!(envelope.event, Event::OddsQuoted(_)));
     for envelope in quotes.take(count as usize) {
@@ -68,7 +69,8 @@ pub(crate) async fn raw(
     let events = messages.len();
     let cpu_seconds = usage::cpu_seconds(process::id())?;
     let begun = Instant::now();
-    let (mut in_flight, mut acks) = (VecDeque::with_capacity(window), Histogram::default());
+    let mut in_flight = VecDeque::with_capacity(window);
+    let mut acks = Histogram::default();
     let mut acknowledged = |begun: Instant| acks.add(begun.elapsed().as_micros() as u64);
     for (subject, id, payload) in messages {
         if in_flight.len() == window {
@@ -108,7 +110,9 @@ pub(crate) async fn distinct(log: &Log, file: &Path) -> anyhow::Result<Value> {
         recorded_at: None,
     };
     let mut reader = log.reader(RACING, from);
-    let (mut seq, mut messages, mut unknown) = (0, 0_u64, 0_u64);
+    let mut seq = 0;
+    let mut messages = 0_u64;
+    let mut unknown = 0_u64;
     while seq < last_seq {
         for message in reader.next().await?.messages {
             seq = message.seq;

@@ -46,7 +46,8 @@ impl HttpLoad {
             let requests = self.requests();
             let first = begun + interval * n / self.connections;
             connections.spawn(async move {
-                let (mut latencies, mut refused) = (Vec::new(), 0_u32);
+                let mut latencies = Vec::new();
+                let mut refused = 0_u32;
                 for (round, request) in (0..requests_each).zip(requests.iter().cycle()) {
                     let due = first + interval * round;
                     sleep_until(due).await;
@@ -103,7 +104,9 @@ impl Connection {
     /// Sends a request, reads the whole response, and returns its status.
     pub(crate) async fn request(&mut self, request: &str) -> anyhow::Result<u16> {
         self.stream.write_all(request.as_bytes()).await?;
-        let (mut length, mut status, mut line) = (None, None, String::new());
+        let mut length = None;
+        let mut status = None;
+        let mut line = String::new();
         while line != "\r\n" {
             line.clear();
             self.stream.read_line(&mut line).await?;

@@ -159,7 +159,8 @@ async fn publish(log: &Log, envelopes: impl Iterator<Item = Envelope>) -> anyhow
     log.ensure(RACING).await?;
     let begun = Instant::now();
     let mut appender = log.appender(WINDOW);
-    let (mut published, mut bytes) = (0_u64, 0);
+    let mut published = 0_u64;
+    let mut bytes = 0;
     for envelope in envelopes {
         let outgoing = Outgoing::from(&envelope);
         bytes += outgoing.payload.len();
@@ -179,7 +180,10 @@ async fn pull(log: &Log) -> anyhow::Result<Value> {
         recorded_at: None,
     };
     let mut reader = log.reader(RACING, from);
-    let (mut seq, mut events, mut bytes, mut batches) = (0, 0_u64, 0, 0_u64);
+    let mut seq = 0;
+    let mut events = 0_u64;
+    let mut bytes = 0;
+    let mut batches = 0_u64;
     while seq < state.last_seq {
         let batch = reader.next().await?;
         seq = batch.messages.last().map_or(seq, |last| last.seq);

@@ -162,7 +162,8 @@ async fn handshakes(
 ) -> anyhow::Result<Value> {
     // The first ones find caches empty.
     target.connect(CONNECT_TIMEOUT).await?;
-    let (cpu, begun) = (usage::cpu_seconds(pid)?, Instant::now());
+    let cpu = usage::cpu_seconds(pid)?;
+    let begun = Instant::now();
     let mut loops = JoinSet::new();
     for _ in 0..connections {
         let target = target.clone();
@@ -179,10 +180,8 @@ async fn handshakes(
     while let Some(ended) = loops.join_next().await {
         count += ended??;
     }
-    let (cpu, seconds) = (
-        usage::cpu_seconds(pid)? - cpu,
-        begun.elapsed().as_secs_f64(),
-    );
+    let cpu = usage::cpu_seconds(pid)? - cpu;
+    let seconds = begun.elapsed().as_secs_f64();
     Ok(json!({ "per_second": count as f64 / seconds, "cpu_ms": cpu / count as f64 * 1e3 }))
 }
 
@@ -227,7 +226,8 @@ async fn real(
         {
             running.spawn(opened??);
         }
-        let (target, counts) = (target.clone(), Arc::clone(&counts));
+        let target = target.clone();
+        let counts = Arc::clone(&counts);
         let came_back = came_back.clone();
         opening.spawn(async move {
             let client = target.connect(CONNECT_TIMEOUT).await?;

@@ -26,7 +26,8 @@ impl Unauthenticated {
         for n in 0..CONNECTIONS {
             let mut connection = Connection::open(self.http).await?;
             connections.spawn(async move {
-                let (mut unauthorized, mut refused) = (0_u32, 0_u32);
+                let mut unauthorized = 0_u32;
+                let mut refused = 0_u32;
                 for site in (n..self.count).step_by(CONNECTIONS as usize) {
                     match connection.request(&request(site)?).await? {
                         401 => unauthorized += 1,
@@ -37,7 +38,8 @@ impl Unauthenticated {
                 Ok((unauthorized, refused))
             });
         }
-        let (mut unauthorized, mut refused) = (0, 0);
+        let mut unauthorized = 0;
+        let mut refused = 0;
         while let Some(ended) = connections.join_next().await {
             let ended = ended??;
             unauthorized += ended.0;

@@ -57,7 +57,9 @@ impl RacingDate {
                 b.is_ascii_digit().then(|| n * 10 + i16::from(b - b'0'))
             })
         };
-        let (year, month, day) = (number(0..4)?, number(5..7)?, number(8..10)?);
+        let year = number(0..4)?;
+        let month = number(5..7)?;
+        let day = number(8..10)?;
         if !Self::YEARS.contains(&year) {
             return None;
         }

@@ -56,11 +56,9 @@ impl FinishTime {
             let plain = lens.contains(&t.len()) && t.bytes().all(|b| b.is_ascii_digit());
             t.parse::<u32>().ok().filter(|_| plain).ok_or_else(wrong)
         };
-        let (minutes, seconds, hundredths) = (
-            digits(minutes, 1..=2)?,
-            digits(seconds, 2..=2)?,
-            digits(hundredths, 2..=2)?,
-        );
+        let minutes = digits(minutes, 1..=2)?;
+        let seconds = digits(seconds, 2..=2)?;
+        let hundredths = digits(hundredths, 2..=2)?;
         if seconds >= 60 {
             return Err(wrong());
         }

@@ -79,7 +79,8 @@ impl Odds {
 impl fmt::Display for Odds {
     /// The shortest exact decimal with at least one place: `3.5`, `4.0`, `1.001`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (whole, thousandths) = (self.0 / 1000, self.0 % 1000);
+        let whole = self.0 / 1000;
+        let thousandths = self.0 % 1000;
         match thousandths {
             r if r % 100 == 0 => write!(f, "{whole}.{}", r / 100),
             r if r % 10 == 0 => write!(f, "{whole}.{:02}", r / 10),

@@ -76,7 +76,8 @@ pub fn list_values(schema: &mut Schema) {
     let Some(choices) = choices.filter(|choices| !choices.is_empty()) else {
         return;
     };
-    let (mut values, mut descriptions) = (Vec::new(), Vec::new());
+    let mut values = Vec::new();
+    let mut descriptions = Vec::new();
     descriptions.extend(
         schema
             .get("description")

@@ -20,13 +20,12 @@ pub(crate) fn starting_price(text: &str) -> Result<Option<Odds>, ParseError> {
     if is(&["", "-", "–", "&", "SP", "No Odds"]) {
         return Ok(None);
     }
-    let (gain, stake) = match is(&["Evs", "Evens", "Even"]) {
-        true => (1, 1),
-        false => {
-            let (gain, stake) = price.split_once(['/', '-']).ok_or_else(wrong)?;
-            let part = |text: &str| scaled(text.trim(), 0).filter(|n| *n > 0).ok_or_else(wrong);
-            (part(gain)?, part(stake)?)
-        }
+    let (gain, stake) = if is(&["Evs", "Evens", "Even"]) {
+        (1, 1)
+    } else {
+        let (gain, stake) = price.split_once(['/', '-']).ok_or_else(wrong)?;
+        let part = |text: &str| scaled(text.trim(), 0).filter(|n| *n > 0).ok_or_else(wrong);
+        (part(gain)?, part(stake)?)
     };
     let thousandths = nearest(1000 * (gain + stake), stake);
     let odds = u32::try_from(thousandths).map_err(|_| wrong())?;
@@ -49,7 +48,8 @@ pub(crate) fn distance(text: &str) -> Result<u32, ParseError> {
     let wrong = || ParseError::new(EXPECTED, text);
     let text: String = text.chars().filter(|c| !c.is_whitespace()).collect();
     let text = text.to_lowercase();
-    let (mut rest, mut micrometres) = (text.as_str(), 0);
+    let mut rest = text.as_str();
+    let mut micrometres = 0;
     for (names, length) in UNITS {
         let is_number = |c: char| c.is_ascii_digit() || matches!(c, '.' | '¼' | '½' | '¾');
         let after = rest.trim_start_matches(is_number);
@@ -397,7 +397,8 @@ mod tests {
 
         #[test]
         fn a_written_time_is_read_back(time in 1_u32..360_000) {
-            let (minutes, rest) = (time / 6000, time % 6000);
+            let minutes = time / 6000;
+            let rest = time % 6000;
             let unpadded = format!("{minutes}:{}.{:02}", rest / 100, rest % 100);
             prop_assert_eq!(clock(&unpadded).map(events::FinishTime::hundredths), Ok(time));
             let alone = format!("{}.{:02}", time / 100, time % 100);

@@ -137,7 +137,9 @@ pub fn boards_of(date: RacingDate) -> String {
 /// The race of a key such as [`board`] or [`open_race`]. `None` if the key is not one of a race.
 pub fn parse_race(key: &str) -> Option<RaceKey> {
     let mut parts = key.split('/').skip(1);
-    let (date, venue, number) = (parts.next()?, parts.next()?, parts.next()?);
+    let date = parts.next()?;
+    let venue = parts.next()?;
+    let number = parts.next()?;
     Some(RaceKey {
         date: RacingDate::parse(date).ok()?,
         venue: VenueCode::parse(venue).ok()?,

@@ -55,7 +55,8 @@ mod tests {
 
     /// The history of messages with these sequences and times.
     fn history(messages: &[(u64, i64)]) -> LogHistory {
-        let (mut history, mut last) = (LogHistory::default(), 0);
+        let mut history = LogHistory::default();
+        let mut last = 0;
         for (seq, time) in messages {
             history.add(last, *seq, at(*time));
             last = *seq;

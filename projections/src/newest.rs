@@ -354,10 +354,13 @@ mod tests {
             events in prop::collection::vec((0..30_u32, prop_oneof![4 => Just(0), 1 => 1..9_000_u32], 0..5_u32), 1..120),
         ) {
             let mut taken = Taken::<IDENTITIES_MAX>::default();
-            let (mut now, mut last, mut last_time) = (10, 0, 0);
+            let mut now = 10;
+            let mut last = 0;
+            let mut last_time = 0;
             for ((passed, ahead, late), id) in events.into_iter().zip(1..) {
                 now += passed;
-                let (stored, time) = (now + ahead, now + ahead - late);
+                let stored = now + ahead;
+                let time = now + ahead - late;
                 // Unless the log's clock stepped back, the feeder's times are in the order of its events.
                 let time = if stored < last { time } else { time.max(last_time) };
                 (last, last_time) = (stored, time);

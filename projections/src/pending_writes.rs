@@ -156,7 +156,8 @@ impl PendingWrites {
     /// The identities of the quotes in the history of a race.
     fn quote_ids(&mut self, key: &RaceKey, seq: u64) -> Result<&mut HashSet<u64>, StoreError> {
         if !self.quote_ids.contains_key(key) {
-            let (first, end) = (keys::ticks(key), keys::ticks(key) + "~");
+            let first = keys::ticks(key);
+            let end = keys::ticks(key) + "~";
             let mut ids: HashSet<u64> =
                 odds_board::identities(&self.race(key, seq)?.ticks).collect();
             for chunk in self.store.range(&first, &end) {
@@ -342,7 +343,8 @@ impl PendingWrites {
 
     fn write_board(&mut self, key: &RaceKey, entry: &RaceEntry, open_from: Option<RacingDate>) {
         let LiveRace { race, board, .. } = &entry.live;
-        let (is_quoted, writes) = (board.seq > 0, &mut self.writes);
+        let is_quoted = board.seq > 0;
+        let writes = &mut self.writes;
         let view = odds_board::render(key, race, board);
         writes.insert(keys::board(key), Some(view));
         if !is_quoted {
@@ -368,7 +370,8 @@ impl PendingWrites {
         let earlier = std::mem::replace(&mut entry.appearances, appearances);
         let horses: HashSet<_> = earlier.keys().chain(entry.appearances.keys()).collect();
         for horse_no in horses {
-            let (before, now) = (earlier.get(horse_no), entry.appearances.get(horse_no));
+            let before = earlier.get(horse_no);
+            let now = entry.appearances.get(horse_no);
             if before == now {
                 continue;
             }
@@ -405,9 +408,10 @@ impl PendingWrites {
     fn write_horses(&mut self) -> Result<(), StoreError> {
         for horse_no in std::mem::take(&mut self.dirty_horses) {
             let horse = self.horse(&horse_no)?.clone();
-            let names = match horse.needs_form() {
-                true => self.form_names(&horse_no)?,
-                false => None,
+            let names = if horse.needs_form() {
+                self.form_names(&horse_no)?
+            } else {
+                None
             };
             let profile = horse_profile::render(&horse_no, &horse, names.as_ref());
             let horse = self.write_name(&horse_no, horse, names.as_ref())?;
@@ -441,7 +445,8 @@ impl PendingWrites {
     /// The name and the trainer of a horse by its form rows as they will be after this commit. The race with the latest
     /// date comes first. `None` if there are no rows.
     fn form_names(&self, horse_no: &HorseNo) -> Result<Option<FormNames>, StoreError> {
-        let (first, end) = (keys::form(horse_no), keys::form_end(horse_no));
+        let first = keys::form(horse_no);
+        let end = keys::form_end(horse_no);
         let written = self.writes.range(first.clone()..end.clone()).rev();
         let mut written = written
             .filter_map(|(key, row)| Some((key, row.as_ref()?)))

@@ -150,7 +150,8 @@ impl Projection {
             let correction = clock_step.filter(|step| step.is_correction());
             step.corrections.extend(correction.cloned());
             self.fold(message, live, &mut step)?;
-            let (last, seq) = (self.checkpoint.seq, message.seq);
+            let last = self.checkpoint.seq;
+            let seq = message.seq;
             self.checkpoint.history.add(last, seq, message.recorded_at);
             self.checkpoint.seq = message.seq;
             self.checkpoint.recorded_at = Some(message.recorded_at);

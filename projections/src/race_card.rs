@@ -66,7 +66,8 @@ struct WithdrawnRunner<'a> {
 /// The card of a race; `None` before one is declared.
 pub(crate) fn render(key: &RaceKey, race: &Race) -> Option<Vec<u8>> {
     let card = race.card.as_ref()?;
-    let (mut runners, mut withdrawn) = (Vec::with_capacity(card.runners.len()), Vec::new());
+    let mut runners = Vec::with_capacity(card.runners.len());
+    let mut withdrawn = Vec::new();
     for runner in &card.runners {
         let (jockey, weight) = race.rider(runner);
         let row = RacecardRunner {

@@ -65,7 +65,8 @@ impl RaceScript<'_> {
 
     /// The announcements in order, each with its time and its runner.
     fn announcements(&self) -> Vec<(u64, RunnerAnnouncement, usize)> {
-        let (race, twists) = (self.race, self.twists);
+        let race = self.race;
+        let twists = self.twists;
         let announcements = [
             (WITHDRAWN_EARLY_MS, WithdrawnEarly, twists.reinstated),
             (REINSTATED_MS, Reinstated, twists.reinstated),
@@ -108,7 +109,8 @@ impl RaceScript<'_> {
     /// Abandons the race after an inspection of the course.
     pub(crate) fn abandon(&mut self, mut pool: Pool) {
         let at_ms = |before_ms| self.race.off_ms - before_ms;
-        let (inspected_ms, abandoned_ms) = (at_ms(INSPECTED_MS), at_ms(ABANDONED_MS));
+        let inspected_ms = at_ms(INSPECTED_MS);
+        let abandoned_ms = at_ms(ABANDONED_MS);
         pool.close(PriceState::Suspended);
         self.quote(inspected_ms, &pool);
         let inspected = "No betting while the course is inspected, after heavy rain";

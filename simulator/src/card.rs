@@ -94,7 +94,8 @@ pub(crate) fn plan_races(
 }
 
 fn race_name(rng: &mut Rng) -> Text {
-    let (word, kind) = (rng.pick(&SECOND_WORDS), rng.pick(&RACE_KINDS));
+    let word = rng.pick(&SECOND_WORDS);
+    let kind = rng.pick(&RACE_KINDS);
     text(&format!("THE {word} {kind}"))
 }
 
@@ -143,8 +144,10 @@ impl MeetingPlan<'_> {
     fn horse(&self, number: u64) -> HorseRegistered {
         let venue = self.venue_label();
         let mut rng = Rng::new(&format!("{venue}/horse {number}"));
-        let (trainer, owner) = (rng.pick(&TRAINERS), rng.pick(&SURNAMES));
-        let (starts, wins) = (rng.between(0..=24), rng.between(0..=3));
+        let trainer = rng.pick(&TRAINERS);
+        let owner = rng.pick(&SURNAMES);
+        let starts = rng.between(0..=24);
+        let wins = rng.between(0..=3);
         let foaled = foaled(self.day.date.civil().year(), &mut rng);
         HorseRegistered {
             horse_no: HorseNo::parse(&format!("{}_{number:03}", self.venue()))

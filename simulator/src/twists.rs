@@ -60,9 +60,10 @@ impl Twists {
             withdrawn: withdrawn.then_some(runners[0]),
             reinstated: here(Evening, 1).then_some(runners[1]),
             rider_changed: rider_changed.then_some(runners[2]),
-            mishaps: match here(Evening, 3) {
-                true => &["FE", "UR", "PU"],
-                false => &[],
+            mishaps: if here(Evening, 3) {
+                &["FE", "UR", "PU"]
+            } else {
+                &[]
             },
             shared,
             ending,

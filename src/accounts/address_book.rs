@@ -192,7 +192,8 @@ mod tests {
 
     #[test]
     fn an_address_opens_with_its_key_in_its_subscription_alone() {
-        let (key, other) = ([7; 32], [8; 32]);
+        let key = [7; 32];
+        let other = [8; 32];
         let ids = ["one", "other"].map(|id| SubscriptionId::parse(id).expect("an id"));
         let address = email("rail.bird@racing.example");
         let sealed = seal(&key, [1; 12], &ids[0], &address);

@@ -34,7 +34,8 @@ pub struct AccountCommands {
 impl AccountCommands {
     /// Commands of a service that follows the stream into `ledger`.
     pub fn new(log: Log, ledger: watch::Receiver<Ledger>) -> Self {
-        let (book, actor) = (AddressBook::new(log.clone()), Actor::Service);
+        let book = AddressBook::new(log.clone());
+        let actor = Actor::Service;
         Self {
             log,
             book,

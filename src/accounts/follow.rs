@@ -98,7 +98,8 @@ impl Follower {
                 Ok(batch) => batch,
                 Err(error) => return error,
             };
-            let (keys, revocations) = (&self.keys, &self.revocations);
+            let keys = &self.keys;
+            let revocations = &self.revocations;
             let mut missing = Vec::new();
             // The cache is updated before the receivers are notified, so they find both in step.
             self.ledger.send_modify(|ledger| {

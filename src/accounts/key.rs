@@ -53,7 +53,8 @@ impl ApiKey {
     /// Derives a key from secrets. The same secrets give the same key; all of them are needed to compute it.
     pub fn derive(env: &str, secrets: &[&str]) -> Self {
         let mut bytes = derived(DERIVE_CONTEXT, secrets);
-        let (mut key_id, mut secret) = ([0; KEY_ID_LEN], [0; SECRET_LEN]);
+        let mut key_id = [0; KEY_ID_LEN];
+        let mut secret = [0; SECRET_LEN];
         bytes.fill(&mut key_id);
         bytes.fill(&mut secret);
         Self::new(env, KeyId(to_letters(key_id)), to_letters(secret))
@@ -106,7 +107,9 @@ impl KeyId {
             return None;
         }
         let mut parts = key.strip_prefix("rb_")?.split('_');
-        let (_env, key_id, secret) = (parts.next()?, parts.next()?, parts.next()?);
+        let _env = parts.next()?;
+        let key_id = parts.next()?;
+        let secret = parts.next()?;
         if parts.next().is_some() || secret.len() != SECRET_LEN + CHECKSUM_LEN {
             return None;
         }

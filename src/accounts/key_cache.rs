@@ -290,9 +290,10 @@ impl CachedKeys {
                 None => {
                     let plan = self.plan(&entry.plan);
                     let is_same = plan == *entry.meter.plan();
-                    let meter = match is_same {
-                        true => Arc::clone(&entry.meter),
-                        false => Arc::new(Meter::new(plan)),
+                    let meter = if is_same {
+                        Arc::clone(&entry.meter)
+                    } else {
+                        Arc::new(Meter::new(plan))
                     };
                     meters.insert(entry.holder.clone(), Arc::clone(&meter));
                     meter
@@ -393,7 +394,9 @@ mod tests {
 
     #[test]
     fn an_issued_key_is_valid_and_no_other() {
-        let (mut stream, one, other) = (Stream::default(), key(), key());
+        let mut stream = Stream::default();
+        let one = key();
+        let other = key();
         stream.append(issued(&one, None));
         let cache = cache_of(&stream);
         let entry = cache.check(one.reveal()).expect("valid");
@@ -408,7 +411,9 @@ mod tests {
 
     #[test]
     fn another_secret_under_the_same_id_is_not_valid() {
-        let (mut stream, one, other) = (Stream::default(), key(), key());
+        let mut stream = Stream::default();
+        let one = key();
+        let other = key();
         let mut forged = KeyIssued::new(&one, Default::default(), None);
         forged.sha256 = other.hash();
         stream.append(forged);
@@ -420,7 +425,9 @@ mod tests {
 
     #[test]
     fn a_key_expires_without_an_event() {
-        let (mut stream, over, lasting) = (Stream::default(), key(), key());
+        let mut stream = Stream::default();
+        let over = key();
+        let lasting = key();
         stream.append(issued(&over, Some(SignedDuration::from_secs(-1))));
         stream.append(issued(&lasting, Some(SignedDuration::from_hours(1))));
         // Filled as of an hour ago, when both were valid.
@@ -441,7 +448,9 @@ mod tests {
 
     #[test]
     fn a_new_key_counts_no_loss_and_a_revoked_one_does() {
-        let (mut stream, one, other) = (Stream::default(), key(), key());
+        let mut stream = Stream::default();
+        let one = key();
+        let other = key();
         stream.append(issued(&one, None));
         let cache = cache_of(&stream);
         let losses = cache.losses();
@@ -474,7 +483,10 @@ mod tests {
 
     #[test]
     fn keys_of_one_holder_share_its_limits() {
-        let (mut stream, first, second, other) = (Stream::default(), key(), key(), key());
+        let mut stream = Stream::default();
+        let first = key();
+        let second = key();
+        let other = key();
         stream.append(on_plan(&first, "free"));
         stream.append(on_plan(&other, "free"));
         let following = cache_of(&stream);
@@ -496,7 +508,9 @@ mod tests {
 
     #[test]
     fn the_use_of_a_key_is_counted_through_all_changes() {
-        let (mut stream, first, second) = (Stream::default(), key(), key());
+        let mut stream = Stream::default();
+        let first = key();
+        let second = key();
         stream.append(on_plan(&first, "free"));
         let cache = cache_of(&stream);
         let network = IpAddr::from([192, 0, 2, 1]).into();
@@ -542,7 +556,8 @@ mod tests {
 
     #[test]
     fn a_million_invalid_keys_take_no_memory() {
-        let (mut stream, one) = (Stream::default(), key());
+        let mut stream = Stream::default();
+        let one = key();
         stream.append(on_plan(&one, "free"));
         let cache = cache_of(&stream);
         let size = |cache: &KeyCache| {
@@ -564,12 +579,14 @@ mod tests {
 
     #[test]
     fn a_change_of_plan_takes_effect_at_once_with_a_full_quota() {
-        let (mut stream, one) = (Stream::default(), key());
+        let mut stream = Stream::default();
+        let one = key();
         stream.append(on_plan(&one, "free"));
         let cache = cache_of(&stream);
         assert_eq!(remaining(&cache, &[&one, &one]), [59, 58]);
         let mut change = |plan: &str, revision| {
-            let (key_id, plan) = (one.key_id(), Text::parse(plan).expect("text"));
+            let key_id = one.key_id();
+            let plan = Text::parse(plan).expect("text");
             let changed = stream.append(PlanChanged {
                 key_id,
                 plan,
@@ -589,7 +606,10 @@ mod tests {
 
     #[test]
     fn other_plans_are_in_force_for_all_keys_at_once_and_only_changed_ones_refill_quotas() {
-        let (mut stream, first, second, other) = (Stream::default(), key(), key(), key());
+        let mut stream = Stream::default();
+        let first = key();
+        let second = key();
+        let other = key();
         stream.append(on_plan(&first, "free"));
         stream.append(KeyRotated {
             key_id: first.key_id(),
@@ -627,7 +647,8 @@ mod tests {
 
     #[test]
     fn no_key_is_known_to_be_invalid_before_all_are_read() {
-        let (mut stream, one) = (Stream::default(), key());
+        let mut stream = Stream::default();
+        let one = key();
         stream.append(issued(&one, None));
         let cache = cache_of(&stream);
         cache.clear();

@@ -40,9 +40,10 @@ impl KeyUse {
     /// The requests on the day (UTC) of a moment, which is not before the last use.
     #[must_use]
     pub fn requests_on(&self, moment: Moment) -> u64 {
-        match self.day() == day(moment) {
-            true => self.requests,
-            false => 0,
+        if self.day() == day(moment) {
+            self.requests
+        } else {
+            0
         }
     }
 
@@ -293,7 +294,8 @@ mod tests {
 
     #[test]
     fn requests_of_all_processes_on_the_last_day_are_added_up() {
-        let (noon, mut uses) = (at(NOON), UsesByProcess::default());
+        let noon = at(NOON);
+        let mut uses = UsesByProcess::default();
         let mut fold = |process, of: KeyUse| uses.fold(key(1), ProcessId(process), of);
         fold(1, used(noon, 5));
         fold(2, used(after(noon, 2), 3));
@@ -318,7 +320,8 @@ mod tests {
 
     #[test]
     fn any_number_of_keys_and_processes_takes_bounded_memory() {
-        let (noon, mut uses) = (at(NOON), UsesByProcess::default());
+        let noon = at(NOON);
+        let mut uses = UsesByProcess::default();
         for n in 0..KEYS_MAX + 1_000 {
             uses.fold(key(n), ProcessId(1), used(noon, 1));
         }
@@ -340,7 +343,9 @@ mod tests {
 
     #[test]
     fn a_message_is_folded_as_it_was_written_and_anything_else_is_ignored() {
-        let (noon, uses, mut read) = (at(NOON), KeyUses::default(), UsesByProcess::default());
+        let noon = at(NOON);
+        let uses = KeyUses::default();
+        let mut read = UsesByProcess::default();
         uses.counter(key(1)).count(network(7));
         let found = uses.get(key(1), noon).expect("used");
         let message = uses.message(key(1), &found);
@@ -367,7 +372,8 @@ mod tests {
 
     #[test]
     fn what_is_counted_is_written_once_and_each_day_begins_at_zero() {
-        let (noon, uses) = (at(NOON), KeyUses::default());
+        let noon = at(NOON);
+        let uses = KeyUses::default();
         let counter = uses.counter(key(1));
         let _unused = uses.counter(key(2));
         assert_eq!(uses.unwritten(noon), []);
@@ -405,7 +411,8 @@ mod tests {
 
     #[test]
     fn an_open_socket_is_a_use_without_requests() {
-        let (noon, uses) = (at(NOON), KeyUses::default());
+        let noon = at(NOON);
+        let uses = KeyUses::default();
         let counter = uses.counter(key(1));
         counter.count(network(1));
         let socket = counter.open_socket();
@@ -424,7 +431,8 @@ mod tests {
 
     #[test]
     fn counters_of_keys_that_are_not_valid_are_dropped_with_their_use_known() {
-        let (noon, uses) = (at(NOON), KeyUses::default());
+        let noon = at(NOON);
+        let uses = KeyUses::default();
         let counter = uses.counter(key(1));
         counter.count(network(1));
         drop(counter);

@@ -117,7 +117,8 @@ impl Ledger {
     }
 
     fn issue_to_subscriber(&mut self, folding: &mut Folding, fact: SubscriptionKeyIssued) {
-        let (id, key_id) = (fact.subscription_id, fact.key_id);
+        let id = fact.subscription_id;
+        let key_id = fact.key_id;
         let subscription = self.subscriptions.get(&id);
         if !subscription.is_some_and(Subscription::is_active) || self.keys.contains_key(&key_id) {
             return;
@@ -140,7 +141,8 @@ impl Ledger {
     }
 
     fn rotate(&mut self, folding: &mut Folding, fact: &KeyRotated) {
-        let (key_id, new_key_id) = (fact.key_id, fact.new_key_id);
+        let key_id = fact.key_id;
+        let new_key_id = fact.new_key_id;
         if self.keys.contains_key(&new_key_id) {
             return;
         }
@@ -165,7 +167,8 @@ impl Ledger {
         if let Holder::Subscription(id) = holder {
             self.lock_out(folding, &id);
             let mail_id = MailId::because(format_args!("key {key_id} was rotated"));
-            let (old, new) = (key_id, new_key_id);
+            let old = key_id;
+            let new = new_key_id;
             self.announce(folding, mail_id, &id, Change::KeyRotated { old, new });
         }
     }
@@ -257,7 +260,8 @@ impl Ledger {
     }
 
     fn approve(&mut self, folding: &Folding, fact: SubscriptionApproved) {
-        let (id, revision) = (fact.subscription_id, fact.revision);
+        let id = fact.subscription_id;
+        let revision = fact.revision;
         let Some(subscription) = self.subscriptions.get_mut(&id) else {
             return;
         };
@@ -274,7 +278,8 @@ impl Ledger {
     }
 
     fn request_link(&mut self, folding: &Folding, fact: LinkRequested) {
-        let (id, mail_id) = (fact.subscription_id, fact.mail_id);
+        let id = fact.subscription_id;
+        let mail_id = fact.mail_id;
         let Some(subscription) = self.subscriptions.get(&id) else {
             return;
         };

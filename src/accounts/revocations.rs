@@ -104,7 +104,8 @@ impl Revocations {
                 matches!(&key.holder, Holder::Subscription(id) if is_revived(id).is_some());
             let has_ended = end.is_none_or(|end| end <= now) && !ends_anyway;
             has_ended.then(|| {
-                let (key_id, reason) = (*key_id, Text::parse(REASON).unwrap_or_default());
+                let key_id = *key_id;
+                let reason = Text::parse(REASON).unwrap_or_default();
                 Fact::from(KeyRevoked { key_id, reason })
             })
         });
@@ -116,7 +117,8 @@ impl Revocations {
         if self.is_saved {
             return;
         }
-        let (path, known) = (self.path.clone(), self.known.clone());
+        let path = self.path.clone();
+        let known = self.known.clone();
         let writing = tokio::task::spawn_blocking(move || replace_json(&path, &known));
         match writing
             .await
@@ -148,7 +150,8 @@ mod tests {
     #[tokio::test]
     async fn a_restored_stream_gets_the_ends_that_it_lacks_and_no_others() {
         let data = tempfile::tempdir().expect("a folder");
-        let (mut old, mut restored) = (Stream::default(), Stream::default());
+        let mut old = Stream::default();
+        let mut restored = Stream::default();
         let keys = ["valid", "revoked", "rotated", "overlapping"].map(|_| {
             let key = ApiKey::generate("test").expect("random numbers");
             let issued = KeyIssued::new(&key, events::Text::default(), None);

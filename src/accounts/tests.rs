@@ -204,7 +204,8 @@ fn fact(step: &Step, at: i64, ids: &mut Generated) -> Option<Fact> {
     Some(match step {
         Step::Issue { lasts } => issued(ids.key(), lasts.map(|lasts| second(at + lasts))),
         Step::IssueTo { subscription } => {
-            let (subscription_id, key_id) = (pick(&ids.subscriptions, subscription)?, ids.key());
+            let subscription_id = pick(&ids.subscriptions, subscription)?;
+            let key_id = ids.key();
             SubscriptionKeyIssued {
                 subscription_id,
                 key_id,
@@ -214,7 +215,8 @@ fn fact(step: &Step, at: i64, ids: &mut Generated) -> Option<Fact> {
             .into()
         }
         Step::Rotate { key, overlap } => {
-            let (key_id, new_key_id) = (pick(&ids.keys, key)?, ids.key());
+            let key_id = pick(&ids.keys, key)?;
+            let new_key_id = ids.key();
             KeyRotated {
                 key_id,
                 valid_until: second(at + overlap),
@@ -411,7 +413,8 @@ proptest! {
         history in history(),
         again in prop::collection::vec((any::<Index>(), 0..80_i64), 0..40),
     ) {
-        let (mut stream, mut effective) = (Stream::default(), Vec::new());
+        let mut stream = Stream::default();
+        let mut effective = Vec::new();
         for (event, at) in history.iter().zip(0..) {
             let before = meaning(&stream.ledger);
             stream.append_event(event, event.time);
@@ -443,7 +446,8 @@ proptest! {
 
     #[test]
     fn an_invalid_key_never_becomes_valid_again(history in history()) {
-        let (mut stream, mut over) = (Stream::default(), BTreeSet::new());
+        let mut stream = Stream::default();
+        let mut over = BTreeSet::new();
         for event in &history {
             stream.append_event(event, event.time);
             for (key_id, key) in stream.ledger.keys() {
@@ -463,7 +467,8 @@ proptest! {
 
     #[test]
     fn a_link_works_once_until_it_expires_or_the_mail_is_sent_again(history in history()) {
-        let (mut stream, mut used) = (Stream::default(), BTreeSet::new());
+        let mut stream = Stream::default();
+        let mut used = BTreeSet::new();
         for event in &history {
             stream.append_event(event, event.time);
             if let Fact::SessionStarted(fact) = &event.fact
@@ -520,7 +525,8 @@ proptest! {
         let ledger = folded(&history).ledger;
         for event in &history {
             let Fact::KeyRotated(fact) = &event.fact else { continue };
-            let (old, new) = (ledger.key(fact.key_id), ledger.key(fact.new_key_id));
+            let old = ledger.key(fact.key_id);
+            let new = ledger.key(fact.new_key_id);
             let Some(new) = new else { continue };
             let old = old.expect("the rotated key exists");
             prop_assert!(!old.is_valid(fact.valid_until));
@@ -531,7 +537,8 @@ proptest! {
 
     #[test]
     fn a_cache_that_follows_equals_a_cache_that_is_filled_at_the_end(history in history()) {
-        let (mut stream, following) = (Stream::default(), key_cache());
+        let mut stream = Stream::default();
+        let following = key_cache();
         following.fill(&stream.ledger, second(0));
         for event in &history {
             let changed = stream.append_event(event, event.time);
@@ -738,9 +745,10 @@ fn a_rotation_locks_out_everybody_but_its_actor() {
         subscriber.deliver();
         assert!(subscriber.is_signed_in(&cookie) && subscriber.is_signed_in(&other_cookie));
         assert!(subscriber.has_link("unused"));
-        let actor = match by_operator {
-            true => operator(),
-            false => in_session(&session),
+        let actor = if by_operator {
+            operator()
+        } else {
+            in_session(&session)
         };
         let new = subscriber.rotate_by(actor.clone(), key);
         assert!(!subscriber.has_link("unused") && !subscriber.is_signed_in(&other_cookie));
@@ -905,7 +913,8 @@ fn a_plan_applies_to_all_keys_of_a_holder() {
         revision: 1,
     });
     assert_eq!(changed, [first.key_id(), second.key_id()]);
-    let (key_id, plan) = (first.key_id(), text("another"));
+    let key_id = first.key_id();
+    let plan = text("another");
     let late = PlanChanged {
         key_id,
         plan,

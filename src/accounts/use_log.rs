@@ -134,7 +134,8 @@ pub async fn read_uses(log: &Log) -> anyhow::Result<UsesByProcess> {
         Err(LogError::NoStream(_)) => return Ok(uses),
         state => state?,
     };
-    let (mut reader, mut pending) = (reader(log, &state), state.messages);
+    let mut reader = reader(log, &state);
+    let mut pending = state.messages;
     while pending > 0 {
         let batch = reader.next().await?;
         for (subject, payload) in parts(&batch) {
@@ -178,7 +179,8 @@ impl Failures {
     }
 
     fn note(&self, outcome: Result<(), LogError>) {
-        let (task, is_failing) = (self.task, outcome.is_err());
+        let task = self.task;
+        let is_failing = outcome.is_err();
         let was_failing = self.is_failing.swap(is_failing, Ordering::Relaxed);
         match outcome {
             Ok(()) if was_failing => tracing::info!(task, "the use of keys is kept again"),

@@ -94,7 +94,8 @@ impl AdminClient {
     }
 
     async fn request(&self, method: Method, path: &str) -> anyhow::Result<(StatusCode, Bytes)> {
-        let (address, token) = (self.admin, self.token.read()?);
+        let address = self.admin;
+        let token = self.token.read()?;
         let stream = TcpStream::connect(address).await.with_context(|| {
             format!("no service answers on {address}; --admin names its admin address")
         })?;

@@ -114,7 +114,8 @@ impl Draft {
         let mut file = create(&path).with_context(unwritable)?;
         // The file is compressed, so it ends before the bytes of the messages are reached.
         let mut progress = Progress::new(stream.name, snapshot.head.bytes);
-        let (mut hash, mut bytes) = (Sha256::new(), 0);
+        let mut hash = Sha256::new();
+        let mut bytes = 0;
         while let Some(chunk) = snapshot.next().await? {
             file.write_all(&chunk).with_context(unwritable)?;
             hash.update(&chunk);
@@ -285,7 +286,8 @@ fn read_manifest(path: &Path) -> anyhow::Result<Manifest> {
     }
     let manifest: Manifest = serde_json::from_str(sealed.manifest.get())?;
     if manifest.format != FORMAT {
-        let (format, version) = (manifest.format, manifest.railbird);
+        let format = manifest.format;
+        let version = manifest.railbird;
         bail!("the backup has format {format}; use railbird {version}, which wrote it");
     }
     Ok(manifest)
@@ -314,7 +316,8 @@ pub(super) async fn missing(
             "the backup is of nats-server {needed}, and this one is {found}: use {needed} or later"
         );
     }
-    let (mut missing, mut others) = (Vec::new(), Vec::new());
+    let mut missing = Vec::new();
+    let mut others = Vec::new();
     for stream in order {
         let Some(file) = backup.stream(*stream) else {
             continue;

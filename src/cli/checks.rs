@@ -42,7 +42,8 @@ impl Checks {
             [] => Ok(()),
             [error] => Err(WrongConfiguration((*error).to_owned())),
             errors => {
-                let (count, errors) = (errors.len(), errors.join("\n  "));
+                let count = errors.len();
+                let errors = errors.join("\n  ");
                 let text = format!("{count} errors in the configuration:\n  {errors}");
                 Err(WrongConfiguration(text))
             }

@@ -79,7 +79,8 @@ impl Dev {
             started = self.start(nats, mailing, &shutdown) => started?,
             () = signals.next() => return Ok(()),
         };
-        let (http, admin) = (service.http_addr()?, service.admin_addr()?);
+        let http = service.http_addr()?;
+        let admin = service.admin_addr()?;
         let app = Arc::clone(&service.app);
         let mut running = RunningService::new(service, shutdown.clone());
         let demo = async {

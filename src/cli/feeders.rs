@@ -128,7 +128,8 @@ fn overlap(subjects: &[String]) -> Option<(&str, &str)> {
     let pairs = (subjects.iter().enumerate())
         .flat_map(|(n, one)| subjects[..n].iter().map(move |other| (&**other, &**one)));
     pairs.into_iter().find(|(one, other)| {
-        let (mut one, mut other) = (one.split('.'), other.split('.'));
+        let mut one = one.split('.');
+        let mut other = other.split('.');
         loop {
             match (one.next(), other.next()) {
                 (Some(">"), Some(_)) | (Some(_), Some(">")) | (None, None) => return true,

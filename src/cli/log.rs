@@ -154,7 +154,8 @@ fn is_missing(error: &anyhow::Error) -> bool {
 
 /// Erases the addresses in a restored stream that `ACCOUNTS` has as forgotten.
 async fn erase_forgotten(log: &Log) -> anyhow::Result<()> {
-    let (ledger, book) = (accounts::read(log).await?, AddressBook::new(log.clone()));
+    let ledger = accounts::read(log).await?;
+    let book = AddressBook::new(log.clone());
     for (id, subscription) in ledger.subscriptions() {
         // An earlier generation was forgotten before the next one.
         let forgotten = subscription.generation + u32::from(subscription.forgotten_at.is_some());
@@ -170,7 +171,8 @@ fn line(stream: &str, divergence: &Value) -> Option<String> {
     let read = match &divergence["read"] {
         Value::Null => "what was read".to_owned(),
         read => {
-            let (seq, created) = (read["seq"].as_u64()?, read["log"]["created"].as_str()?);
+            let seq = read["seq"].as_u64()?;
+            let created = read["log"]["created"].as_str()?;
             format!("the history up to event {seq} of the stream created at {created}")
         }
     };
@@ -181,7 +183,8 @@ fn line(stream: &str, divergence: &Value) -> Option<String> {
     let found = match &divergence["found"] {
         Value::Null => "A new stream".to_owned(),
         found => {
-            let (created, last_seq) = (found["log"]["created"].as_str()?, found["seq"].as_u64()?);
+            let created = found["log"]["created"].as_str()?;
+            let last_seq = found["seq"].as_u64()?;
             format!("The stream created at {created}, which ends at event {last_seq},")
         }
     };

@@ -54,7 +54,9 @@ pub(super) struct MailFlags {
 impl MailFlags {
     /// The settings of `serve`; `None` without a mail server.
     pub(super) fn serve(&self) -> Result<Option<Mailing>, WrongConfiguration> {
-        let (smtp, from, public_url) = (self.smtp()?, self.from()?, self.public_url()?);
+        let smtp = self.smtp()?;
+        let from = self.from()?;
+        let public_url = self.public_url()?;
         let Some(smtp) = smtp else {
             return Ok(None);
         };

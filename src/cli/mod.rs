@@ -261,9 +261,10 @@ pub fn main() -> ExitCode {
 fn without_empty_variables(command: clap::Command) -> clap::Command {
     let command = command.mut_args(|arg| {
         let value = arg.get_env().and_then(env::var_os);
-        match value.is_some_and(|value| value.is_empty()) {
-            true => arg.env(None::<&str>),
-            false => arg,
+        if value.is_some_and(|value| value.is_empty()) {
+            arg.env(None::<&str>)
+        } else {
+            arg
         }
     });
     command.mut_subcommands(without_empty_variables)

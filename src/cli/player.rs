@@ -59,7 +59,8 @@ impl Player {
         day: &RaceDay,
         speeds: &[f64],
     ) -> Result<EarlierRun, LogError> {
-        let (begins, speed) = (Timestamp::UNIX_EPOCH, 1.0);
+        let begins = Timestamp::UNIX_EPOCH;
+        let speed = 1.0;
         let subject = subject(&first_card(day, &Pace { begins, speed }));
         let Some(card) = self.log.first(RACING, &subject).await? else {
             return Ok(EarlierRun::None);

@@ -60,7 +60,8 @@ impl Publish {
         let log = self.nats.connect().await?;
         log.state_or_create(RACING).await?;
         let mut appender = log.appender(WINDOW);
-        let (mut summary, mut progress) = (Summary::new(), Progress::new("publishing", 0));
+        let mut summary = Summary::new();
+        let mut progress = Progress::new("publishing", 0);
         let mut batches = read_ahead(LineBatches {
             input: BufReader::with_capacity(READ_BYTES, input),
             name,

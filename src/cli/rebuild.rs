@@ -23,7 +23,8 @@ pub(super) struct RebuildCommand {
 
 impl RebuildCommand {
     pub(super) async fn run(self) -> anyhow::Result<()> {
-        let (admin, began) = (self.admin, Instant::now());
+        let admin = self.admin;
+        let began = Instant::now();
         let status = admin.get("/status").await?;
         let rebuilds = |status: &Value| status["rebuilds"].as_u64().unwrap_or(0);
         let before = rebuilds(&status);

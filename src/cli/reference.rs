@@ -52,7 +52,8 @@ pub(super) fn health() -> String {
             let section = alert.to_lowercase();
             format!("[{alert}](production.md#{section})")
         });
-        let (incident, alert) = (incident.unwrap_or_default(), alert.unwrap_or_default());
+        let incident = incident.unwrap_or_default();
+        let alert = alert.unwrap_or_default();
         let _ = writeln!(page, " {incident} | {alert} |");
     }
     page

@@ -82,7 +82,9 @@ impl Rejections {
         let seq = status["log"]["seq"].as_u64();
         let seq = seq.context("the answer of /status has no log.seq")?;
         let mut pages = Vec::new();
-        let (mut wanted, mut before, mut more) = (self.last as usize, seq + 1, true);
+        let mut wanted = self.last as usize;
+        let mut before = seq + 1;
+        let mut more = true;
         while wanted > 0 && more {
             let page = self.page("before", before, wanted).await?;
             (before, more) = (page.next, page.more);

@@ -24,7 +24,8 @@ pub(super) fn read_secret(
         return Ok(value.map(str::to_owned));
     };
     let wrong = |reason: &dyn ToString| {
-        let (file, reason) = (file.display(), reason.to_string());
+        let file = file.display();
+        let reason = reason.to_string();
         WrongConfiguration(format!("{file_variable}: {file}: {reason}"))
     };
     let read = std::fs::read_to_string(file).map_err(|error| wrong(&error))?;

@@ -145,10 +145,12 @@ pub(super) struct ServiceParts {
 impl ServiceArgs {
     /// Reads what the flags name. `None` if a part cannot be used.
     pub(super) fn read(&self, checks: &mut Checks) -> Option<ServiceParts> {
-        let (http, admin) = (self.http, self.admin);
-        let addresses = match http == admin && http.port() != 0 {
-            false => Ok(()),
-            true => Err(format!("--http and --admin are both {http}")),
+        let http = self.http;
+        let admin = self.admin;
+        let addresses = if http == admin && http.port() != 0 {
+            Err(format!("--http and --admin are both {http}"))
+        } else {
+            Ok(())
         };
         let addresses = checks.add("addresses", addresses, |()| {
             format!("clients {http}, operators {admin}; not bound")
@@ -216,9 +218,10 @@ impl ServiceArgs {
             security_contact: self.security_contact.clone(),
             refused_env: None,
             mailing,
-            access_log: match self.access_log {
-                true => AccessLog::Info,
-                false => AccessLog::Debug,
+            access_log: if self.access_log {
+                AccessLog::Info
+            } else {
+                AccessLog::Debug
             },
         }
     }
@@ -314,12 +317,14 @@ impl Serve {
 
     pub(super) async fn run(self) -> anyhow::Result<()> {
         keep_files_private();
-        let (mut signals, mut hangups) = (Signals::install()?, Hangups::install()?);
+        let mut signals = Signals::install()?;
+        let mut hangups = Hangups::install()?;
         let mut checks = Checks::default();
         let config = self.config(&mut checks);
         checks.result()?;
         let config = config.context("the configuration is not complete")?;
-        let (manager, tls) = (ServiceManager::connect(), config.tls.clone());
+        let manager = ServiceManager::connect();
+        let tls = config.tls.clone();
         let shutdown = Shutdown::new();
         let service = tokio::select! {
             service = Service::start(config, shutdown.clone()) => service?,

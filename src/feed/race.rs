@@ -61,7 +61,8 @@ impl RaceFeed {
 
     /// Records an odds message.
     pub(super) fn mark(&mut self, message: &FeedMessage) {
-        let (index, prev_seq) = (message.index, message.prev_seq);
+        let index = message.index;
+        let prev_seq = message.prev_seq;
         self.marks.push_back(OddsMark { index, prev_seq });
     }
 
@@ -92,9 +93,11 @@ impl RaceFeed {
 
     /// One message for all odds messages from an index on, with the index of the last of them.
     pub(super) fn conflated(&self, from: u64, by: ConflatedBy) -> Option<(u64, Bytes)> {
-        let (board, last) = (self.board.as_ref()?, self.marks.back()?);
+        let board = self.board.as_ref()?;
+        let last = self.marks.back()?;
         let start = self.marks.partition_point(|mark| mark.index < from);
-        let (first, merged) = (self.marks.get(start)?, self.marks.len() - start);
+        let first = self.marks.get(start)?;
+        let merged = self.marks.len() - start;
         let fields = json::fields(&board.json);
         let encoded = if merged == 1 {
             frame::text(&[br#"{"event":"odds_update","#, fields, b"}"])

@@ -27,7 +27,8 @@ pub async fn replay(
     store: &Arc<Store>,
     checkpoint: &Checkpoint,
 ) -> Result<Replayed, LogReplaced> {
-    let (identity, seq) = (&checkpoint.log, checkpoint.seq);
+    let identity = &checkpoint.log;
+    let seq = checkpoint.seq;
     let earliest = seq.saturating_sub(BOUNDS.messages as u64);
     let latest = latest_events(log, identity, earliest, seq).await?;
     let events: Vec<EventTime> = latest.iter().map(|(event, _)| *event).collect();
@@ -83,7 +84,8 @@ async fn latest_events(
     seq: u64,
 ) -> Result<Vec<(EventTime, Option<RaceKey>)>, LogReplaced> {
     let mut reader = log.reader(RACING, position(identity, earliest));
-    let (mut events, mut read) = (Vec::new(), earliest);
+    let mut events = Vec::new();
+    let mut read = earliest;
     while read < seq {
         let batch = reader.next().await?;
         read = batch.messages.last().map_or(read, |last| last.seq);

@@ -147,7 +147,8 @@ struct Model {
 impl Model {
     fn update(&mut self, race_number: u16, fact: Fact) -> Option<LiveUpdate> {
         self.seq += 1;
-        let (seq, race) = (self.seq, self.races.entry(race_number).or_default());
+        let seq = self.seq;
+        let race = self.races.entry(race_number).or_default();
         let was_open = race.board.is_some() && !race.over;
         let kinds = fact.kinds(race.board.is_some())?;
         race.over = match fact {
@@ -215,7 +216,8 @@ impl Model {
 
     /// The index of the first message that is kept, and the log sequence from which on all messages are.
     fn kept(&self, bounds: Bounds) -> (usize, u64) {
-        let (mut first, mut complete_from) = (0, 1);
+        let mut first = 0;
+        let mut complete_from = 1;
         for end in 1..=self.published.len() {
             // The messages of an event are published together.
             if self
@@ -431,7 +433,8 @@ proptest! {
         small: bool,
     ) {
         let bounds = if small { SMALL } else { BOUNDS };
-        let (feed, mut model) = (Feed::bounded(bounds), Model::default());
+        let feed = Feed::bounded(bounds);
+        let mut model = Model::default();
         let mut before = Vec::new();
         for facts in facts.chunks(batch) {
             let updates: Vec<LiveUpdate> =
@@ -445,7 +448,8 @@ proptest! {
 
     #[test]
     fn replayed_messages_equal_published_ones(facts in prop::collection::vec(fact(), 1..60), at in 0..60_usize) {
-        let (feed, mut model) = (Feed::default(), Model::default());
+        let feed = Feed::default();
+        let mut model = Model::default();
         let updates: Vec<LiveUpdate> = facts.iter().filter_map(|(race, fact)| model.update(*race, *fact)).collect();
         let at = at.min(updates.len());
         let seq = updates.get(at).map_or(model.seq, |next| next.seq - 1);
@@ -464,7 +468,8 @@ fn publish(feed: &Feed, model: &mut Model, race: u16, fact: Fact) {
 
 #[test]
 fn a_reset_starts_again_with_other_views() {
-    let (feed, mut model) = (Feed::default(), Model::default());
+    let feed = Feed::default();
+    let mut model = Model::default();
     for _ in 0..5 {
         publish(&feed, &mut model, 1, Fact::Quote);
     }
@@ -558,7 +563,8 @@ fn events_without_messages_are_bounded_too() {
 
 #[test]
 fn closed_races_are_dropped_oldest_first_and_open_ones_never() {
-    let (feed, mut model) = (Feed::bounded(SMALL), Model::default());
+    let feed = Feed::bounded(SMALL);
+    let mut model = Model::default();
     publish(&feed, &mut model, 9, Fact::Quote);
     for race in 1..=4 {
         publish(&feed, &mut model, race, Fact::Quote);
@@ -584,7 +590,8 @@ fn closed_races_are_dropped_oldest_first_and_open_ones_never() {
 
 #[test]
 fn races_that_nobody_closes_are_closed_by_their_date_and_bounded_in_number() {
-    let (feed, mut model) = (Feed::bounded(SMALL), Model::default());
+    let feed = Feed::bounded(SMALL);
+    let mut model = Model::default();
     for race in 1..=7 {
         publish(&feed, &mut model, race, Fact::Quote);
     }
@@ -715,7 +722,8 @@ fn a_year_of_racing_that_nobody_closes_stays_within_the_bounds() {
     let folder = tempfile::tempdir().expect("a folder");
     let store = Arc::new(Store::open(folder.path()).expect("a folder"));
     let mut projection = Projection::new(Arc::clone(&store), log("now"));
-    let (mut seq, mut in_memory) = (0, 0);
+    let mut seq = 0;
+    let mut in_memory = 0;
     let days = jiff::civil::date(2026, 1, 1).series(1.day());
     for day in days.take(365) {
         seq = a_day(&mut projection, &feed, day, seq);

@@ -341,8 +341,10 @@ mod tests {
         fn each_count_is_in_one_minute_of_the_last_hour(
             steps in prop::collection::vec((-90_i64..5_000, 0_u64..9, 0_u64..9), 1..200),
         ) {
-            let (mut history, mut sample) = (History::default(), Sample::default());
-            let (mut clock, mut latest) = (0, i64::MIN);
+            let mut history = History::default();
+            let mut sample = Sample::default();
+            let mut clock = 0;
+            let mut latest = i64::MIN;
             let mut expected: BTreeMap<i64, (u64, u64)> = BTreeMap::new();
             for (step, requests, sockets) in steps {
                 // Most steps are seconds.

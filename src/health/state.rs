@@ -57,7 +57,8 @@ impl ServiceState {
     }
 
     fn has(&self, reason: Reason) -> bool {
-        let (phase, age) = (self.fold.phase, self.fold.freshness.age());
+        let phase = self.fold.phase;
+        let age = self.fold.freshness.age();
         let is_disk_full = self
             .fold
             .failure
@@ -145,9 +146,10 @@ impl ServiceState {
             .reasons()
             .map(|reason| reason.impacts()[component as usize]);
         impacts.fold(Impact::None, |worst, impact| {
-            match impact.severity() > worst.severity() {
-                true => impact,
-                false => worst,
+            if impact.severity() > worst.severity() {
+                impact
+            } else {
+                worst
             }
         })
     }

@@ -118,7 +118,8 @@ async fn account(
 }
 
 fn keys_of(app: &App, entry: &KeyEntry) -> Vec<ListedKey> {
-    let (ledger, now) = (app.ledger.borrow(), now());
+    let ledger = app.ledger.borrow();
+    let now = now();
     let keys = ledger.keys_of(&entry.holder);
     let valid = keys.filter(|(_, key)| key.is_valid(now));
     let text = |moment: Option<Moment>| moment.map_or(String::new(), |moment| moment.to_string());

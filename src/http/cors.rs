@@ -49,9 +49,10 @@ impl Origins {
         let is_origin = text.split_once("://").is_some_and(|(scheme, host)| {
             !scheme.is_empty() && !host.is_empty() && host.chars().all(is_host_char)
         });
-        match text == "*" || is_origin {
-            true => Ok(text.to_owned()),
-            false => Err("an origin is a scheme and a host, such as https://racing.example".into()),
+        if text == "*" || is_origin {
+            Ok(text.to_owned())
+        } else {
+            Err("an origin is a scheme and a host, such as https://racing.example".into())
         }
     }
 
@@ -93,9 +94,10 @@ impl Cors {
     /// What needs a key may be read by the pages that may send one, `with_key`. What needs none may be read by all
     /// pages if it is for programs; else it is for people.
     pub(super) fn of(request: &Request, with_key: Option<&Origins>) -> Self {
-        let origins = with_key.unwrap_or(match is_for_programs(request.uri().path()) {
-            true => &Origins::Any,
-            false => &Origins::None,
+        let origins = with_key.unwrap_or(if is_for_programs(request.uri().path()) {
+            &Origins::Any
+        } else {
+            &Origins::None
         });
         let allowed = match origins {
             Origins::Any => Some(HeaderValue::from_static("*")),

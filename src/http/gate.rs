@@ -105,7 +105,8 @@ fn admit(
 ) -> Result<Option<RateLimitStatus>, ApiError> {
     check_size(request)?;
     let path = request.uri().path();
-    let (is_api, is_live) = (path.starts_with(API), path.starts_with(LIVE));
+    let is_api = path.starts_with(API);
+    let is_live = path.starts_with(LIVE);
     if !is_api && !is_live {
         if !request.method().is_safe() {
             let network = Network::from(app.client(peer, request.headers()));
@@ -132,10 +133,12 @@ fn admit(
 
 /// Checks the bounds that apply before the key is looked up.
 fn check_size(request: &Request) -> Result<(), ApiError> {
-    let (uri, headers) = (request.uri(), request.headers());
-    let uri_bytes_max = match uri.path().starts_with(LIVE) {
-        true => LIVE_URI_BYTES_MAX,
-        false => URI_BYTES_MAX,
+    let uri = request.uri();
+    let headers = request.headers();
+    let uri_bytes_max = if uri.path().starts_with(LIVE) {
+        LIVE_URI_BYTES_MAX
+    } else {
+        URI_BYTES_MAX
     };
     if uri.path().len() + uri.query().map_or(0, str::len) > uri_bytes_max {
         return Err(ApiError::UriTooLong);
@@ -165,9 +168,10 @@ fn api_key<'a>(headers: &'a HeaderMap, of_query: Option<&'a str>) -> Option<&'a 
     let bearer = bearer.filter(|token| KeyId::of_key(token).is_some());
     let mut keys = of_query.into_iter().chain(of_header).chain(bearer);
     let key = keys.next()?;
-    match keys.all(|other| other == key) {
-        true => Some(key),
-        false => Some(NO_KEY),
+    if keys.all(|other| other == key) {
+        Some(key)
+    } else {
+        Some(NO_KEY)
     }
 }
 

@@ -39,7 +39,8 @@ fn search_page(request: &ApiRequest) -> Result<Answer, ApiError> {
         None => prefix.clone(),
     };
     let end = format!("{prefix}{}", char::MAX);
-    let (mut key_before, mut next) = (String::new(), String::new());
+    let mut key_before = String::new();
+    let mut next = String::new();
     // A range from after its end would be an error of sled.
     let rows = (first < end).then(|| request.store.range(&first, &end));
     for row in rows.into_iter().flatten() {
@@ -84,13 +85,16 @@ fn form_page(request: &ApiRequest) -> Result<Answer, ApiError> {
         horse_name: String,
     }
     let horse_no = request.path.horse_no()?;
-    let (mut placed, mut unplaced) = (PageRows::of(&request.query)?, PageRows::default());
+    let mut placed = PageRows::of(&request.query)?;
+    let mut unplaced = PageRows::default();
     let end = form_end(&horse_no, &request.query)?;
     let profile = find(request, &horse_no)?;
     let ProfileName { horse_name } =
         serde_json::from_slice(&profile).map_err(ApiError::internal)?;
 
-    let (all, mut last, mut next) = (keys::form(&horse_no), String::new(), String::new());
+    let all = keys::form(&horse_no);
+    let mut last = String::new();
+    let mut next = String::new();
     for (read, row) in request.store.range(&all, &end).rev().enumerate() {
         let (key, value) = row?;
         if read == FORM_READ_ROWS_MAX || placed.is_full() || unplaced.is_full() {

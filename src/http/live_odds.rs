@@ -108,7 +108,8 @@ fn subscription(query: &QueryParams, filter: Filter) -> Result<LiveSubscription,
     let kinds = query.get("events");
     let kinds = kinds.map(|names| Kinds::parse(values_of(names)));
     let kinds = kinds.transpose().map_err(invalid_parameter)?;
-    let (conflate_ms, heartbeat_ms) = (query.number("conflate_ms")?, query.number("heartbeat_ms")?);
+    let conflate_ms = query.number("conflate_ms")?;
+    let heartbeat_ms = query.number("heartbeat_ms")?;
     let mut subscription = LiveSubscription {
         filter,
         ..LiveSubscription::default()

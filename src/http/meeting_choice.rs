@@ -36,9 +36,10 @@ impl MeetingChoice {
         }
         if meetings.is_empty() {
             let zone = app.clock.zone();
-            return Err(ApiError::NotFound(match date == app.clock.today() {
-                true => format!("No meeting is scheduled for {date} ({zone})"),
-                false => format!("No meeting is known for {date}"),
+            return Err(ApiError::NotFound(if date == app.clock.today() {
+                format!("No meeting is scheduled for {date} ({zone})")
+            } else {
+                format!("No meeting is known for {date}")
             }));
         }
         meetings.sort_by_key(|meeting| app.venue_rank(meeting.venue_code.as_str()));
@@ -97,7 +98,8 @@ pub(super) fn races_of_meeting(
     request: &ApiRequest,
     views_of: fn(RacingDate, &VenueCode) -> String,
 ) -> Result<Answer, ApiError> {
-    let (date, venue) = (request.date()?, request.query.get("venue"));
+    let date = request.date()?;
+    let venue = request.query.get("venue");
     let choice = MeetingChoice::find(&request.app, &request.store, date, venue)?;
     let rows = request.store.scan(&views_of(date, &choice.code));
     let json = choice.object().try_list("races", views(rows))?.finish();
@@ -112,7 +114,8 @@ pub(super) fn race_of_today(
     race_number: RaceNumber,
     query: &QueryParams,
 ) -> Result<RaceKey, ApiError> {
-    let (date, was_caught_up) = (app.clock.today(), app.is_caught_up());
+    let date = app.clock.today();
+    let was_caught_up = app.is_caught_up();
     let choice = MeetingChoice::find(app, &*app.store()?, date, query.get("venue"))
         .map_err(|error| app.unless_caught_up(was_caught_up, error))?;
     Ok(RaceKey {

@@ -20,7 +20,8 @@ async fn list(request: ApiRequest) -> Result<Response, ApiError> {
 
 fn list_page(request: &ApiRequest) -> Result<Answer, ApiError> {
     let mut page = PageRows::of(&request.query)?;
-    let (from, to) = (request.query.date("from")?, request.query.date("to")?);
+    let from = request.query.date("from")?;
+    let to = request.query.date("to")?;
     if from.zip(to).is_some_and(|(from, to)| from > to) {
         return Err(ApiError::InvalidParameter("from is after to".to_owned()));
     }
@@ -31,7 +32,8 @@ fn list_page(request: &ApiRequest) -> Result<Answer, ApiError> {
     };
     let last = to.map_or_else(|| keys::MEETINGS.to_owned(), keys::meetings_of);
     let end = format!("{last}~");
-    let (mut key_before, mut next) = (String::new(), String::new());
+    let mut key_before = String::new();
+    let mut next = String::new();
     // A range from after its end would be an error of sled.
     let rows = (first < end).then(|| request.store.range(&first, &end));
     for row in rows.into_iter().flatten() {

@@ -72,7 +72,8 @@ fn find(request: &ApiRequest) -> Result<(RaceKey, Vec<u8>), ApiError> {
 /// A race may be quoted before any card or result makes its day a meeting. Until then it is the board at the first
 /// venue that has one, in the configured order, then by code.
 fn choose_board(request: &ApiRequest) -> Result<(RaceKey, Vec<u8>), ApiError> {
-    let (date, race_number) = (request.date()?, request.path.race_number()?);
+    let date = request.date()?;
+    let race_number = request.path.race_number()?;
     let mut boards: Vec<(RaceKey, Vec<u8>)> = Vec::new();
     for row in request.store.scan(&keys::boards_of(date)) {
         let (key, view) = row?;

@@ -66,9 +66,10 @@ async fn readyz(
     query: QueryParams,
 ) -> Result<(StatusCode, Json<Readiness>), ApiError> {
     let readiness = Readiness::of(&app, query.duration("fresh")?);
-    let status = match readiness.ready {
-        true => StatusCode::OK,
-        false => StatusCode::SERVICE_UNAVAILABLE,
+    let status = if readiness.ready {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
     };
     Ok((status, Json(readiness)))
 }

@@ -111,7 +111,8 @@ impl Readiness {
     /// The readiness with views at most so old.
     pub(super) fn of(app: &App, age_max: Option<Duration>) -> Self {
         let state = app.health.state();
-        let (reason, liveness) = (state.unready(age_max), state.liveness());
+        let reason = state.unready(age_max);
+        let liveness = state.liveness();
         let ServiceState {
             fold: status,
             connection,

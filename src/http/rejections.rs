@@ -56,7 +56,8 @@ pub(super) async fn rejections(
     State(app): State<Arc<App>>,
     query: QueryParams,
 ) -> Result<Response, ApiError> {
-    let (after, before) = (query.number("after")?, query.number("before")?);
+    let after = query.number("after")?;
+    let before = query.number("before")?;
     if after.is_some() && before.is_some() {
         let message = "A page has either after or before, not both";
         return Err(ApiError::InvalidParameter(message.to_owned()));
@@ -92,7 +93,8 @@ fn page(
             (before, &mut store.range(keys::REJECTIONS, &last).rev())
         }
     };
-    let (mut rows, mut more) = (Vec::new(), false);
+    let mut rows = Vec::new();
+    let mut more = false;
     for (read, row) in found.enumerate() {
         if rows.len() == limit || read == READ_ROWS_MAX {
             more = true;

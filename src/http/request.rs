@@ -95,9 +95,10 @@ fn plan_of(parts: &Parts) -> Result<Arc<Plan>, ApiError> {
 impl ApiRequest {
     /// The date of the path. `today` is the date in the configured time zone.
     pub(super) fn date(&self) -> Result<RacingDate, ApiError> {
-        match self.path.is_today() {
-            true => Ok(self.app.clock.today()),
-            false => self.path.date(),
+        if self.path.is_today() {
+            Ok(self.app.clock.today())
+        } else {
+            self.path.date()
         }
     }
 
@@ -113,11 +114,12 @@ impl ApiRequest {
     /// Returns [`ApiError::OddsNotIncluded`].
     pub(super) fn require_odds(&self, changed_at: Option<Timestamp>) -> Result<(), ApiError> {
         let age = changed_at.map(|time| Timestamp::now().duration_since(time));
-        match self.plan.includes_odds(age) {
-            true => Ok(()),
-            false => Err(ApiError::OddsNotIncluded {
+        if self.plan.includes_odds(age) {
+            Ok(())
+        } else {
+            Err(ApiError::OddsNotIncluded {
                 plan: Arc::clone(&self.plan),
-            }),
+            })
         }
     }
 

@@ -49,10 +49,12 @@ fn revisions_page(request: &ApiRequest) -> Result<Answer, ApiError> {
     if request.store.get(&keys::result(&race))?.is_none() {
         return Err(no_result(&choice, race.race_number));
     }
-    let (first, end) = (keys::revisions_from(&race, after), keys::revisions(&race));
+    let first = keys::revisions_from(&race, after);
+    let end = keys::revisions(&race);
     let more = page.fill(request.store.range(&first, &(end + "~")), 0)?;
     // The date of `today` would be another one on the next page.
-    let (date, race_number) = (race.date, race.race_number);
+    let date = race.date;
+    let race_number = race.race_number;
     let path = format!("/api/v1/results/{date}/{race_number}/revisions");
     let next = page.next(more, after, &path, &request.query);
     let json = choice.object().field("race_number", &race.race_number);
@@ -67,7 +69,8 @@ fn revisions_page(request: &ApiRequest) -> Result<Answer, ApiError> {
 
 /// The race of the path, in the meeting that the query chooses.
 fn choose_race(request: &ApiRequest) -> Result<(MeetingChoice, RaceKey), ApiError> {
-    let (date, race_number) = (request.date()?, request.path.race_number()?);
+    let date = request.date()?;
+    let race_number = request.path.race_number()?;
     let venue = request.query.get("venue");
     let choice = MeetingChoice::find(&request.app, &request.store, date, venue)?;
     let race = RaceKey {

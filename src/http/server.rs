@@ -149,16 +149,15 @@ impl HttpServer {
     fn admit(&self, peer: IpAddr, permits: &Arc<Semaphore>) -> Option<Admission> {
         let permit = Arc::clone(permits).try_acquire_owned().ok()?;
         let is_proxy = self.proxies.is_trusted(peer.to_canonical());
-        let of_network = match is_proxy {
-            true => None,
-            false => {
-                let of_network = self.per_network.acquire(peer);
-                if of_network.is_none() {
-                    tracing::debug!(%peer, "the network has too many connections");
-                    return None;
-                }
-                of_network
+        let of_network = if is_proxy {
+            None
+        } else {
+            let of_network = self.per_network.acquire(peer);
+            if of_network.is_none() {
+                tracing::debug!(%peer, "the network has too many connections");
+                return None;
             }
+            of_network
         };
         Some(Admission {
             _permit: permit,

@@ -110,7 +110,8 @@ impl Plans {
         let file: PlansFile = toml::from_str(text).map_err(|error| {
             InvalidPlans::at(text, error.span().unwrap_or_default(), error.message())
         })?;
-        let (mut names, mut all) = (HashSet::new(), Vec::new());
+        let mut names = HashSet::new();
+        let mut all = Vec::new();
         for table in file.plan {
             let plan = table.check(text)?;
             if !names.insert(plan.name.clone()) {

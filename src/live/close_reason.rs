@@ -135,7 +135,8 @@ mod tests {
                 let ms = CloseReason::ServiceStopping { leaving }.retry_after_ms();
                 per_second[usize::try_from(ms / 1_000).expect("a minute")] += 1;
             }
-            let (least, most) = (per_second.iter().min(), per_second.iter().max());
+            let least = per_second.iter().min();
+            let most = per_second.iter().max();
             // The first second begins at its half, and the last one may end there.
             let even = 20_000 / (seconds - 1);
             assert!(most < Some(&(even * 5 / 4)), "{leaving}: {per_second:?}");

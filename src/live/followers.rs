@@ -85,7 +85,8 @@ mod tests {
     fn a_client_that_changes_its_filter_causes_no_look_at_others() {
         const CLIENTS: usize = 1_000;
         const CHANGES: usize = 200;
-        let (topics, mut followers) = (topics(), Followers::default());
+        let topics = topics();
+        let mut followers = Followers::default();
         let looked_up = Cell::new(0);
         let followed = |followers: &mut Followers| -> Vec<Vec<usize>> {
             let get = |topic| {

@@ -146,9 +146,10 @@ impl Shard {
         });
         let Ok(mut session) = session else { return };
         // The key may have become invalid since the handshake, when this client was not among those that are checked.
-        let refusal = match session.permit.within_plan {
-            true => self.refusal(trace.key_id),
-            false => Some(CloseReason::TooManyConnections),
+        let refusal = if session.permit.within_plan {
+            self.refusal(trace.key_id)
+        } else {
+            Some(CloseReason::TooManyConnections)
         };
         if let Some(reason) = refusal {
             session.close(&reason, now);

@@ -81,7 +81,8 @@ impl NatsConfig {
             1 => String::new(),
             count => format!("; streams of {count} replicas"),
         };
-        let (login, hosts) = (address.login(), address.hosts());
+        let login = address.login();
+        let hosts = address.hosts();
         Ok(format!("{login} at {hosts}{tls}{replicas}"))
     }
 }
@@ -207,16 +208,19 @@ impl fmt::Debug for NatsAddress {
 }
 
 fn without_credentials(server: &ServerAddr) -> Option<ServerAddr> {
-    let (scheme, server) = (server.scheme(), host_and_port(server));
+    let scheme = server.scheme();
+    let server = host_and_port(server);
     format!("{scheme}://{server}").parse().ok()
 }
 
 /// `host:port` of a server, as in its URL, without credentials.
 pub(super) fn host_and_port(server: &ServerAddr) -> String {
-    let (host, port) = (server.host(), server.port());
-    match host.contains(':') {
-        true => format!("[{host}]:{port}"),
-        false => format!("{host}:{port}"),
+    let host = server.host();
+    let port = server.port();
+    if host.contains(':') {
+        format!("[{host}]:{port}")
+    } else {
+        format!("{host}:{port}")
     }
 }
 

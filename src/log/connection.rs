@@ -135,7 +135,8 @@ impl Log {
     /// # Errors
     /// Returns [`LogError::WrongFile`].
     pub async fn connect_again(&self, name: &str) -> Result<Self, LogError> {
-        let (address, failures) = (Arc::clone(&self.address), Arc::clone(&self.failures));
+        let address = Arc::clone(&self.address);
+        let failures = Arc::clone(&self.failures);
         Self::open(address, failures, name.into(), ConnectMode::Background).await
     }
 
@@ -161,7 +162,8 @@ impl Log {
                 _ => RECONNECT.delay(u32::try_from(attempts).unwrap_or(u32::MAX)),
             })
             .event_callback({
-                let (name, attempts) = (Arc::clone(&name), attempts.clone());
+                let name = Arc::clone(&name);
+                let attempts = attempts.clone();
                 let lame_duck = Arc::clone(&lame_duck);
                 move |event| {
                     match event {

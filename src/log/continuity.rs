@@ -219,7 +219,8 @@ impl Continuity {
     /// # Errors
     /// Returns [`LogReplaced`] if the stream does not continue what was read of it.
     pub async fn find(&self, log: &Log, stream: StreamName) -> Result<LogState, LogReplaced> {
-        let (mut suspicion, mut logged) = (Suspicion::default(), String::new());
+        let mut suspicion = Suspicion::default();
+        let mut logged = String::new();
         loop {
             let found = self.try_find(log, stream).await;
             match suspicion.judge(log, stream, found) {

@@ -214,7 +214,8 @@ impl Log {
         let request = self.client.publish_with_reply(VARZ, inbox, "".into());
         let sent = request.await;
         sent.map_err(|error| self.jetstream_error(&error))?;
-        let (mut size, until) = (1, Instant::now() + REQUEST_TIMEOUT);
+        let mut size = 1;
+        let until = Instant::now() + REQUEST_TIMEOUT;
         while servers.len() < size.min(SERVERS_MAX) {
             let answer = tokio::select! {
                 answer = timeout_at(until, answers.next()) => answer,
@@ -234,7 +235,8 @@ impl Log {
             }
             let answer: Value = serde_json::from_slice(&answer.payload).unwrap_or_default();
             let jetstream = &answer["data"]["jetstream"];
-            let (config, stats) = (&jetstream["config"], &jetstream["stats"]);
+            let config = &jetstream["config"];
+            let stats = &jetstream["stats"];
             if config.is_object() {
                 let name = answer["server"]["name"].as_str().unwrap_or_default();
                 let server = JetStreamServer {

@@ -48,7 +48,8 @@ impl Log {
     /// # Errors
     /// As [`Log::note_replica`].
     pub async fn another_is_fresh(&self, replica: &str) -> Result<bool, LogError> {
-        let (own, all) = (format!("{PREFIX}{replica}"), format!("{PREFIX}*"));
+        let own = format!("{PREFIX}{replica}");
+        let all = format!("{PREFIX}*");
         let mut from = 1;
         for _ in 0..REPLICAS_MAX {
             let Some(found) = self.next_message(LEASES, from, &all).await? else {

@@ -128,7 +128,8 @@ mod tests {
 
     #[test]
     fn a_proof_grows_older_while_the_machine_sleeps() {
-        let (mut freshness, asked_at) = (Freshness::new(), Uptime::now());
+        let mut freshness = Freshness::new();
+        let asked_at = Uptime::now();
         let head = Head {
             last_seq: 7,
             lag: 0,

@@ -107,7 +107,8 @@ impl Log {
     /// Returns [`LogError::Denied`] if this user may not read the stream, and [`LogError::Unreachable`] or
     /// [`LogError::JetStream`] if the request fails.
     pub async fn objects(&self) -> Result<Vec<StoredObject>, LogError> {
-        let (mut objects, mut from) = (Vec::new(), 1);
+        let mut objects = Vec::new();
+        let mut from = 1;
         while objects.len() < OBJECTS_MAX {
             let query = json!({ "seq": from, "next_by_subj": format!("{NAMES}>") });
             let message = match self.message(SNAPSHOTS, &query).await {
@@ -133,11 +134,13 @@ impl Log {
         &self,
         object: &StoredObject,
     ) -> impl Stream<Item = Result<Option<Bytes>, LogError>> + Send + use<> {
-        let (log, subject) = (self.clone(), chunk_subject(&object.info.nuid));
+        let log = self.clone();
+        let subject = chunk_subject(&object.info.nuid);
         let first = object.seq.saturating_sub(object.info.chunks);
         stream::iter(first..object.seq)
             .map(move |seq| {
-                let (log, subject) = (log.clone(), subject.clone());
+                let log = log.clone();
+                let subject = subject.clone();
                 async move {
                     let found = log.message_at(SNAPSHOTS, seq).await?;
                     let of_object = found.filter(|found| found.subject() == subject);
@@ -207,9 +210,10 @@ impl Log {
         let query = json!({ "filter": subject });
         let request = self.jetstream.request(api.clone(), &query);
         let purged: Response<PurgeResponse> = self.request(&[&api], request).await?;
-        match self.object_answer(purged)?.success {
-            true => Ok(()),
-            false => Err(LogError::JetStream(format!("{subject} was not purged"))),
+        if self.object_answer(purged)?.success {
+            Ok(())
+        } else {
+            Err(LogError::JetStream(format!("{subject} was not purged")))
         }
     }
 
@@ -270,7 +274,8 @@ impl ObjectWriter {
     }
 
     async fn publish(&mut self, subject: String, payload: Bytes) -> Result<(), LogError> {
-        let (log, connection_number) = (&self.log, self.log.connection_number());
+        let log = &self.log;
+        let connection_number = self.log.connection_number();
         let mut headers = HeaderMap::new();
         headers.insert(EXPECTED_LAST_SEQUENCE, self.last_seq.to_string());
         let publish = log

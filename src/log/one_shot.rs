@@ -26,7 +26,8 @@ impl OneShotConnection {
     pub(super) async fn open(log: &Log) -> Result<Self, LogError> {
         let unreachable = |error: &dyn Error| LogError::Unreachable(error.to_string());
         let runtime = DetachedRuntime::start("append", 1).map_err(|error| unreachable(&error))?;
-        let (address, failures) = (Arc::clone(&log.address), Arc::clone(&log.failures));
+        let address = Arc::clone(&log.address);
+        let failures = Arc::clone(&log.failures);
         let name = Arc::clone(&log.name);
         let opening = Log::open(address, failures, name, ConnectMode::OneShot);
         let connecting = runtime.handle().spawn(opening);

@@ -132,10 +132,12 @@ impl Log {
             ))))
         };
         if state.identity != read.log {
-            let (found, expected) = (&state.identity.created, &read.log.created);
+            let found = &state.identity.created;
+            let expected = &read.log.created;
             return replaced(format!("was created at {found}, not at {expected}"));
         }
-        let (last_seq, seq) = (state.last_seq, read.seq);
+        let last_seq = state.last_seq;
+        let seq = read.seq;
         if last_seq < seq {
             return replaced(format!(
                 "is shorter than what was read: it ends at event {last_seq}, and {seq} was read"

@@ -269,9 +269,10 @@ impl Reader {
     /// How many messages follow a sequence. The server of the consumer may lack the last ones, and the others cannot
     /// know how many of the rest are on the subjects of the reader.
     fn pending(&self, of_consumer: u64, seq: u64) -> u64 {
-        match self.reads_all() {
-            true => of_consumer.max(self.last_seq.saturating_sub(seq)),
-            false => of_consumer,
+        if self.reads_all() {
+            of_consumer.max(self.last_seq.saturating_sub(seq))
+        } else {
+            of_consumer
         }
     }
 
@@ -471,7 +472,8 @@ impl Reader {
         let mut reads = stream::iter(first..=head.last_seq.min(self.position.seq + max))
             .map(|seq| self.log.message_at(self.stream, seq))
             .buffered(SINGLE_READS_CONCURRENT);
-        let (mut messages, mut bytes) = (Vec::new(), 0);
+        let mut messages = Vec::new();
+        let mut bytes = 0;
         while let Some(message) = reads.try_next().await? {
             messages.extend(message);
             bytes += messages
@@ -591,7 +593,8 @@ fn parse(
         return Err(format!("delivery {delivery} after {last_delivery}"));
     }
     *last_delivery = delivery;
-    let (seq, pending) = (info.stream_sequence, info.pending);
+    let seq = info.stream_sequence;
+    let pending = info.pending;
     let recorded_at = moment(info.published.unix_timestamp_nanos());
     let async_nats::Message {
         subject, payload, ..

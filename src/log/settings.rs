@@ -117,18 +117,24 @@ fn differs<T: PartialEq + Debug>(name: &str, found: &T, wanted: &T) -> Option<St
 
 /// An age has no other effect than to drop messages. Zero is none.
 fn max_age(found: Duration, wanted: Duration) -> Option<String> {
-    let text = |age: Duration| match age.is_zero() {
-        true => "unlimited".to_owned(),
-        false => format!("{age:?}"),
+    let text = |age: Duration| {
+        if age.is_zero() {
+            "unlimited".to_owned()
+        } else {
+            format!("{age:?}")
+        }
     };
     (found != wanted).then(|| format!("max_age is {}, not {}", text(found), text(wanted)))
 }
 
 /// The text of a limit that has not the wanted value. Zero and below are none.
 fn limit(name: &str, found: i64, wanted: i64) -> Option<String> {
-    let text = |limit: i64| match limit > 0 {
-        true => limit.to_string(),
-        false => "unlimited".to_owned(),
+    let text = |limit: i64| {
+        if limit > 0 {
+            limit.to_string()
+        } else {
+            "unlimited".to_owned()
+        }
     };
     (found.max(0) != wanted.max(0))
         .then(|| format!("{name} is {}, not {}", text(found), text(wanted)))

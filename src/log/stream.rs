@@ -323,9 +323,10 @@ impl Log {
         if !is_led(info.cluster.as_ref()) {
             return Err(LogError::NoLeader(format!("the stream {}", stream.name)));
         }
-        match info.config.metadata.contains_key(RESTORING) {
-            true => Err(LogError::Restoring(stream.name)),
-            false => Ok(info.clone()),
+        if info.config.metadata.contains_key(RESTORING) {
+            Err(LogError::Restoring(stream.name))
+        } else {
+            Ok(info.clone())
         }
     }
 }

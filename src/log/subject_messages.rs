@@ -45,7 +45,8 @@ impl Log {
         max: usize,
         read: impl Fn(&str, &[u8]) -> Option<T>,
     ) -> Result<Vec<T>, LogError> {
-        let (mut all, mut from_seq) = (Vec::new(), 1);
+        let mut all = Vec::new();
+        let mut from_seq = 1;
         loop {
             let page = self.page_with_retries(stream, subject, from_seq, &read);
             let page = page.await?;

@@ -177,7 +177,8 @@ impl DeliveryContext {
                 return sleep(LOG_RETRY_AFTER).await;
             }
         };
-        let (mail_id, attempt) = (&mail.mail_id, mail.attempt);
+        let mail_id = &mail.mail_id;
+        let attempt = mail.attempt;
         let attempted = MailAttempted {
             mail_id: mail_id.clone(),
             attempt,

@@ -84,10 +84,8 @@ mod tests {
 
     #[test]
     fn secrets_in_a_reply_are_removed() {
-        let (key, token) = (
-            ApiKey::generate("live").expect("random"),
-            random_secret().expect("random"),
-        );
+        let key = ApiKey::generate("live").expect("random");
+        let token = random_secret().expect("random");
         let (key, secret) = (key.reveal(), &key.reveal()[key.reveal().len() - 39..]);
         for (reply, kept) in [
             (

@@ -105,7 +105,8 @@ mod tests {
     #[test]
     fn a_notice_says_what_was_changed_and_from_where() {
         let key = |text| KeyId::parse(text).expect("an id");
-        let (old, new) = (key("00000000"), key("11111111"));
+        let old = key("00000000");
+        let new = key("11111111");
         let network = "203.0.113.0/24".to_owned().try_into().expect("a network");
         let session = None;
         let subscriber = Actor::Subscriber { network, session };

@@ -153,7 +153,8 @@ pub(super) struct SmtpSession {
 impl SmtpSession {
     /// Sends a mail. Once this returns, the server is responsible for it.
     pub(super) async fn send(&mut self, mail: &Message) -> Result<(), DeliveryError> {
-        let (envelope, mail) = (mail.envelope(), mail.formatted());
+        let envelope = mail.envelope();
+        let mail = mail.formatted();
         let sent = timeout(self.timeout, self.connection.send(envelope, &mail)).await;
         match sent.map_err(|_| timed_out())? {
             Ok(_) => Ok(()),

@@ -145,7 +145,8 @@ fn in_words(duration: SignedDuration) -> String {
 
 /// Breaks a paragraph into lines.
 pub(super) fn wrap(paragraph: &str) -> String {
-    let (mut wrapped, mut width) = (String::new(), 0);
+    let mut wrapped = String::new();
+    let mut width = 0;
     for word in paragraph.split(' ') {
         let chars = word.chars().count();
         if width > 0 && width + 1 + chars > LINE_CHARS_MAX {

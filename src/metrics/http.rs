@@ -40,7 +40,8 @@ type StatusCounters = [OnceLock<Counter>; STATUSES];
 
 /// The counter of a status in [`StatusCounters`].
 fn status_index(status: u16) -> usize {
-    let (class, rest) = (status / 100, status % 100);
+    let class = status / 100;
+    let rest = status % 100;
     let index = usize::from(class.wrapping_sub(1)) * usize::from(STATUSES_OF_CLASS);
     let is_known = (1..=5).contains(&class) && rest < STATUSES_OF_CLASS;
     if is_known {
@@ -102,11 +103,13 @@ impl RouteMetrics {
             .get_or_init(|| Box::new(std::array::from_fn(|_| OnceLock::new())));
         let index = status_index(status);
         counters[index].get_or_init(|| {
-            let status = match index + 1 == STATUSES {
-                true => OTHER.to_owned(),
-                false => status.to_string(),
+            let status = if index + 1 == STATUSES {
+                OTHER.to_owned()
+            } else {
+                status.to_string()
             };
-            let (route, method) = (self.route, METHODS[method]);
+            let route = self.route;
+            let method = METHODS[method];
             match self.durations {
                 Some(_) => {
                     counter!(REQUESTS, "route" => route, "method" => method, "status" => status)

@@ -463,9 +463,10 @@ impl LiveMetrics {
     }
 
     pub(crate) fn resumed(&self, recovered: bool) {
-        match recovered {
-            true => self.recovered.increment(1),
-            false => self.not_recovered.increment(1),
+        if recovered {
+            self.recovered.increment(1)
+        } else {
+            self.not_recovered.increment(1)
         }
     }
 

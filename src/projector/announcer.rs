@@ -117,7 +117,8 @@ async fn publish(log: Log, mut lease: Lease, mut queue: mpsc::Receiver<QueuedAnn
         if !is_to_be_published(&mut lease, &position).await {
             continue;
         }
-        let (subject, id) = (subject(&announcement.subject), position.id());
+        let subject = subject(&announcement.subject);
+        let id = position.id();
         if let Err(error) = log.publish_core(subject, &id, announcement.json).await {
             tracing::debug!(%error, seq = announcement.seq, "cannot announce a rejection");
         }

@@ -35,7 +35,8 @@ impl Projector {
         let Some(current) = self.views.read_current() else {
             return Ok(());
         };
-        let (store, feed) = (Arc::clone(current.store()), self.feed.clone());
+        let store = Arc::clone(current.store());
+        let feed = self.feed.clone();
         let Some(checkpoint) = store.checkpoint() else {
             return Ok(());
         };

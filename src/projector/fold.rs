@@ -89,7 +89,8 @@ impl RunningFold {
     ) -> Result<Self, FoldError> {
         let position = match store.checkpoint() {
             Some(checkpoint) if checkpoint.log != state.identity => {
-                let (found, expected) = (&state.identity.created, &checkpoint.log.created);
+                let found = &state.identity.created;
+                let expected = &checkpoint.log.created;
                 let reason =
                     format!("the views are of a stream created at {expected}, not at {found}");
                 return Err(LogReplaced(reason).into());
@@ -194,7 +195,8 @@ impl RunningFold {
         batch: Batch,
         live: bool,
     ) -> Result<(Self, Step), FoldError> {
-        let (span, name) = (Span::current(), self.name.clone());
+        let span = Span::current();
+        let name = self.name.clone();
         blocking(&name, move || {
             let messages = batch.messages.iter().map(LogMessage::as_message);
             let step = span.in_scope(|| self.projection.step(messages, live))?;

@@ -141,7 +141,8 @@ impl Projector {
         if self.views.current().is_none_or(is_writable) {
             return;
         }
-        let (views, reason) = (Arc::clone(&self.views), error.to_string());
+        let views = Arc::clone(&self.views);
+        let reason = error.to_string();
         let reopened = spawn_blocking(move || views.reopen(reason)).await;
         match reopened.unwrap_or_else(|panicked| Err(panicked.into())) {
             Ok(()) => {
@@ -265,7 +266,8 @@ impl Projector {
         state: &LogState,
         reason: Option<String>,
     ) -> Result<RunningFold, FoldError> {
-        let (views, log) = (&self.views, &self.log);
+        let views = &self.views;
+        let log = &self.log;
         let new = Candidate::begin_from_snapshot(views, log, state, &self.status).await?;
         self.complete(new, reason).await
     }
@@ -317,16 +319,20 @@ impl Projector {
         mut live: RunningFold,
         state: &LogState,
     ) -> Result<RunningFold, FoldError> {
-        let (target, damage) = (live.seq(), live.store().damage());
+        let target = live.seq();
+        let damage = live.store().damage();
         tracing::info!(target, damage, "rebuilding beside the live views");
         let is_damaged = damage.is_some();
-        let (views, log) = (Arc::clone(&self.views), self.log.clone());
-        let (state, status) = (state.clone(), self.status.clone());
+        let views = Arc::clone(&self.views);
+        let log = self.log.clone();
+        let state = state.clone();
+        let status = self.status.clone();
         let mut building = AbortOnDropHandle::new(tokio::spawn(async move {
             // Views that an operator wants rebuilt trust nothing but the log.
-            let new = match is_damaged {
-                true => Candidate::begin_from_snapshot(&views, &log, &state, &status).await?,
-                false => Candidate::begin(&views, &log, &state, &status).await?,
+            let new = if is_damaged {
+                Candidate::begin_from_snapshot(&views, &log, &state, &status).await?
+            } else {
+                Candidate::begin(&views, &log, &state, &status).await?
             };
             new.reach(target).await
         }));
@@ -401,7 +407,8 @@ impl Projector {
             .promote(&self.views, None)
             .await?;
         tracing::info!(seq, "the rebuilt views are in force");
-        let (old, new) = (live.checkpoint().digest, fold.checkpoint().digest);
+        let old = live.checkpoint().digest;
+        let new = fold.checkpoint().digest;
         if old != new && self.status.borrow().phase == Phase::Live {
             tracing::warn!(seq, %old, %new, "the rebuilt views differ from the replaced ones");
             // The views are in force, whether or not clients get new images.
@@ -415,7 +422,8 @@ impl Projector {
     /// Folds a batch, then publishes its changes, rejections and progress.
     async fn fold(&mut self, fold: RunningFold, batch: Batch) -> Result<RunningFold, FoldError> {
         let live = self.status.borrow().phase == Phase::Live;
-        let (pending, head) = (batch.pending, batch.head);
+        let pending = batch.pending;
+        let head = batch.head;
         let events: Vec<EventTime> = batch.messages.iter().map(EventTime::of).collect();
         let open_from = fold.checkpoint().open_from();
         let (fold, step) = fold.step(batch, live).await?;
@@ -468,7 +476,8 @@ impl Projector {
                     Replayed::nothing(&checkpoint)
                 }
             };
-        let (store, feed) = (Arc::clone(fold.store()), self.feed.clone());
+        let store = Arc::clone(fold.store());
+        let feed = self.feed.clone();
         blocking(fold.name(), move || {
             feed.reset(&checkpoint, open_races(&store)?, replayed);
             Ok(())

@@ -171,7 +171,8 @@ impl Candidate {
         views: &Arc<Views>,
         reason: Option<String>,
     ) -> Result<RunningFold, FoldError> {
-        let (views, store) = (Arc::clone(views), self.store);
+        let views = Arc::clone(views);
+        let store = self.store;
         let promoted = spawn_blocking(move || views.promote(store, reason.as_deref())).await;
         promoted
             .unwrap_or_else(|panicked| Err(panicked.into()))
@@ -185,13 +186,15 @@ impl Candidate {
 
 /// Begins a store for a log, or continues the one that an earlier process had begun with it.
 async fn begin(views: &Arc<Views>, state: &LogState) -> Result<NewStore, FoldError> {
-    let (views, log) = (Arc::clone(views), state.identity.clone());
+    let views = Arc::clone(views);
+    let log = state.identity.clone();
     let begun = spawn_blocking(move || {
         let begun = views.begin()?;
         let of_log = |found: &Checkpoint| found.log == log;
-        match begun.store().checkpoint().as_ref().is_none_or(of_log) {
-            true => Ok(begun),
-            false => views.begin_empty(),
+        if begun.store().checkpoint().as_ref().is_none_or(of_log) {
+            Ok(begun)
+        } else {
+            views.begin_empty()
         }
     });
     let begun = begun.await;

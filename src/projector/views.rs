@@ -122,7 +122,9 @@ impl StoreName {
 
     fn parse(name: &str) -> Option<Self> {
         let mut parts = name.strip_prefix('v')?.splitn(3, '-');
-        let (schema, views, uuid) = (parts.next()?, parts.next()?, parts.next()?);
+        let schema = parts.next()?;
+        let views = parts.next()?;
+        let uuid = parts.next()?;
         uuid.chars().all(char::is_alphanumeric).then_some(())?;
         Some(Self {
             schema: schema.parse().ok()?,
@@ -407,7 +409,8 @@ impl Views {
 
 /// Closes a store and removes its folder once nothing reads it, on a thread of its own.
 fn retire(old: NamedStore, folder: &Path) {
-    let (mut store, folder) = (old.store, folder.join(&old.name));
+    let mut store = old.store;
+    let folder = folder.join(&old.name);
     thread::spawn(move || {
         for _ in 0..RETIRE_POLLS_MAX {
             match Arc::try_unwrap(store) {

@@ -59,7 +59,8 @@ pub enum CertificateError {
 impl CertificateFiles {
     /// Reads the files, and checks that they belong together.
     pub(super) fn read(&self, crypto: &CryptoProvider) -> Result<Certificate, CertificateError> {
-        let (cert, key) = (read(&self.cert)?, read(&self.key)?);
+        let cert = read(&self.cert)?;
+        let key = read(&self.key)?;
         let mut hasher = blake3::Hasher::new();
         // The length keeps the files apart.
         hasher.update(&cert.len().to_le_bytes());

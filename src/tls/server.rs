@@ -118,7 +118,8 @@ impl TlsServer {
     /// # Errors
     /// Returns [`CertificateError::Expired`].
     pub fn check_expiry(&self) -> Result<(), CertificateError> {
-        let (cert, expires) = (self.files.cert.clone(), self.expires());
+        let cert = self.files.cert.clone();
+        let expires = self.expires();
         let is_valid = Timestamp::now() < expires;
         is_valid
             .then_some(())
@@ -144,7 +145,8 @@ impl TlsServer {
 
     /// Uses the files when they change, and warns before the certificate expires, until dropped.
     pub(crate) async fn keep_current(self) {
-        let (mut seen, mut reported) = (None, None);
+        let mut seen = None;
+        let mut reported = None;
         let mut warned_at: Option<Instant> = None;
         loop {
             let certificate = self.current.get();
@@ -183,10 +185,8 @@ impl TlsServer {
         &self,
         fingerprint: blake3::Hash,
     ) -> Result<Option<Certificate>, CertificateError> {
-        let (files, crypto) = (
-            self.files.clone(),
-            Arc::clone(self.config.crypto_provider()),
-        );
+        let files = self.files.clone();
+        let crypto = Arc::clone(self.config.crypto_provider());
         let read = spawn_blocking(move || files.read(&crypto)).await;
         // The task fails only if the process ends, and then there is nothing to renew.
         let read = read.ok().transpose()?;

@@ -190,14 +190,17 @@ mod tests {
         assert!(all.len() > 3 * 16 * 1024);
         for room in [1, 7, 1_000, 16_000, 100_000] {
             let (mut client, mut server) = connected();
-            let (mut pipe, mut taken, mut got) = (NarrowPipe::default(), 0, Vec::new());
+            let mut pipe = NarrowPipe::default();
+            let mut taken = 0;
+            let mut got = Vec::new();
             while got.len() < all.len() {
                 pipe.room = room;
                 let (first, second) = all[taken..].split_at((all.len() - taken) / 2);
                 let slices = [IoSlice::new(first), IoSlice::new(second)];
-                let written = match taken < all.len() {
-                    true => server.write(&mut pipe, &slices),
-                    false => server.flush(&mut pipe).map(|()| 0),
+                let written = if taken < all.len() {
+                    server.write(&mut pipe, &slices)
+                } else {
+                    server.flush(&mut pipe).map(|()| 0)
                 };
                 match written {
                     Ok(bytes) => taken += bytes,

@@ -205,9 +205,10 @@ impl Feeder {
         let reply = reply.map_err(|error| error.to_string())?;
         let ack: Value =
             serde_json::from_slice(&reply.payload).map_err(|error| error.to_string())?;
-        match ack["error"].is_null() {
-            true => ack["seq"].as_u64().ok_or_else(|| ack.to_string()),
-            false => Err(ack.to_string()),
+        if ack["error"].is_null() {
+            ack["seq"].as_u64().ok_or_else(|| ack.to_string())
+        } else {
+            Err(ack.to_string())
         }
     }
 }

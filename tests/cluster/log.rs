@@ -132,9 +132,12 @@ async fn one_server_that_lacks_the_last_events_does_not_make_it_another_log() {
 #[tokio::test]
 async fn a_cluster_that_has_not_loaded_its_streams_does_not_make_the_log_a_missing_one() {
     let started = Instant::now();
-    let nats = ScriptedNats::start(move |_, _| match started.elapsed() < STALE {
-        true => server_error(10059, "stream not found"),
-        false => info(20, "a"),
+    let nats = ScriptedNats::start(move |_, _| {
+        if started.elapsed() < STALE {
+            server_error(10059, "stream not found")
+        } else {
+            info(20, "a")
+        }
     })
     .await;
     assert_eq!(find(&nats).await, Ok(20));

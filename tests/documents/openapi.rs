@@ -58,9 +58,10 @@ impl Walk {
         let errors: Vec<_> = errors
             .map(|error| format!("{error} at {}", error.instance_path()))
             .collect();
-        match errors.is_empty() {
-            true => Ok(()),
-            false => Err(format!("{errors:?} in {value}")),
+        if errors.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("{errors:?} in {value}"))
         }
     }
 

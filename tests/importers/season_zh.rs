@@ -355,9 +355,12 @@ async fn check_profiles(
             .get(&format!("/api/v1/horses/{horse_no}"))
             .await
             .json();
-        let cell = |plain: &str| match retired {
-            true => row[plain].clone(),
-            false => row[&format!("{plain}*")].clone(),
+        let cell = |plain: &str| {
+            if retired {
+                row[plain].clone()
+            } else {
+                row[&format!("{plain}*")].clone()
+            }
         };
         let stakes: u64 = cell("總獎金").replace(['$', ','], "").parse().unwrap();
         let record: Vec<u64> = cell("冠-亞-季-總出賽次數")

@@ -81,9 +81,10 @@ fn nginx(folder: &Path, files: &PemFiles, addresses: &Addresses) -> Command {
     ];
     let conf = addresses.write(folder, "nginx.conf", &changes);
     // Its workers read the folder of the test only as its user.
-    let user = match rustix::process::geteuid().is_root() {
-        true => "user root; ",
-        false => "",
+    let user = if rustix::process::geteuid().is_root() {
+        "user root; "
+    } else {
+        ""
     };
     let more = format!("{user}daemon off; pid {}/nginx.pid;", folder.display());
     let mut command = Command::new(program("nginx").unwrap());

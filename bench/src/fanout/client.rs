@@ -159,7 +159,8 @@ impl Client {
 
     /// Moves the payloads of frames together. Returns where they end, and where an incomplete head begins.
     fn unframe(&mut self, bytes: &mut [u8]) -> anyhow::Result<(usize, usize)> {
-        let (mut to, mut from) = (self.unframed, self.unframed);
+        let mut to = self.unframed;
+        let mut from = self.unframed;
         loop {
             if self.frame_left == 0 {
                 let Some(head) = Head::parse(&bytes[from..]) else {

@@ -79,7 +79,8 @@ impl Publisher {
             Texts::Quotes { base } => {
                 let quote = Outgoing::from(&quote(number, race, base + number)?);
                 let header = format!("NATS/1.0\r\nNats-Msg-Id: {}\r\n\r\n", quote.id);
-                let (subject, header_bytes) = (quote.subject, header.len());
+                let subject = quote.subject;
+                let header_bytes = header.len();
                 let bytes = header_bytes + quote.payload.len();
                 write!(
                     out,

@@ -47,7 +47,8 @@ impl Market {
 
     /// The notes at the end of the file.
     pub(super) fn notes(&self) -> Vec<String> {
-        let (id, mut notes) = (&self.id, Vec::new());
+        let id = &self.id;
+        let mut notes = Vec::new();
         if self.has_trades && self.last_quote.is_none() {
             let why = "has no last traded price (ltp): its prices are not imported";
             notes.push(format!("market {id} {why}"));

@@ -140,13 +140,16 @@ impl MarketRaces {
     }
 
     fn number(&mut self, meeting: MeetingMarkets, given: Option<RaceNumber>) {
-        let (count, mut names, mut taken) = (meeting.len(), None, BTreeSet::new());
+        let count = meeting.len();
+        let mut names = None;
+        let mut taken = BTreeSet::new();
         for (position, ((_, id), listed)) in (1..).zip(meeting) {
             let by_name = given.map(RaceNumber::get).or(listed.number);
             let meaning = listed.numbered(by_name, position, count).and_then(|race| {
                 let name = names.get_or_insert_with(|| race.venue_name.clone());
                 if *name != race.venue_name {
-                    let (other, code) = (&race.venue_name, &race.key.venue);
+                    let other = &race.venue_name;
+                    let code = &race.key.venue;
                     return Err(format!("{name} and {other} are both {code}").into());
                 }
                 if !taken.insert(race.key.race_number) {

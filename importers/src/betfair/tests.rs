@@ -677,7 +677,8 @@ fn traded(ticks_of: &[Tick], per_message: usize) -> Vec<Value> {
 
 /// The ticks of all quotes, and the ids of the quotes.
 fn quoted(items: &[Item]) -> (Vec<(u64, u32)>, Vec<&str>) {
-    let (mut ticks, mut ids) = (Vec::new(), Vec::new());
+    let mut ticks = Vec::new();
+    let mut ids = Vec::new();
     for item in items {
         if let Item::Event(envelope) = item
             && let Event::OddsQuoted(quote) = &envelope.event
@@ -721,7 +722,8 @@ proptest! {
             let items = items_of(&[text.to_owned()], None);
             items.iter().map(short).filter(|line| !line.starts_with("rejected") && !line.starts_with("note")).collect()
         };
-        let (whole, part) = (events(&text), events(&text[..cut.index(text.len())]));
+        let whole = events(&text);
+        let part = events(&text[..cut.index(text.len())]);
         prop_assert!(whole.starts_with(&part));
     }
 }

@@ -86,7 +86,8 @@ impl Unpacked {
     }
 
     fn damage(&self, error: io::Error) -> io::Error {
-        let (at, reason) = (self.offset(), error.to_string());
+        let at = self.offset();
+        let reason = error.to_string();
         let damage = match (self, error.kind()) {
             (_, ErrorKind::Interrupted) => return error,
             // Its errors have a cause already.
@@ -227,9 +228,10 @@ impl Blocks {
         })?;
         if input.is_empty() {
             let packing = "bzip2";
-            return match self.between_streams {
-                true => Ok(false),
-                false => Err(Damage::Cut { at, packing }),
+            return if self.between_streams {
+                Ok(false)
+            } else {
+                Err(Damage::Cut { at, packing })
             };
         }
         let before = self.decoder.total_in();
@@ -298,7 +300,8 @@ mod tests {
         let folder = TempDir::new().expect("a folder");
         let path = folder.path().join("file");
         std::fs::write(&path, packed).expect("a file");
-        let (mut unpacked, mut text) = (Unpacked::open(&path).expect("a file"), Vec::new());
+        let mut unpacked = Unpacked::open(&path).expect("a file");
+        let mut text = Vec::new();
         loop {
             let length = match unpacked.fill_buf() {
                 Ok([]) => return (text, None),

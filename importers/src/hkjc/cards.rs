@@ -26,10 +26,12 @@ fn card(race: &Map<String, Value>, location: &Location) -> Vec<Item> {
         Ok(race) => race,
         Err(reason) => return vec![location.rejected(reason)],
     };
-    let (key, mut out) = (race.rows.key.clone(), LineItems::new(location.clone()));
-    let (format, time) = match race.is_result() {
-        true => card_of_result(),
-        false => (CARDS, midnight(key.date)),
+    let key = race.rows.key.clone();
+    let mut out = LineItems::new(location.clone());
+    let (format, time) = if race.is_result() {
+        card_of_result()
+    } else {
+        (CARDS, midnight(key.date))
     };
     out.event(format, time, Event::RaceDeclared(race.rows.card()));
     if let [Item::Rejected(_)] = out.items[..] {

@@ -68,7 +68,8 @@ impl HkjcHorses {
         let age = cells.whole::<u8>("age")?;
         self.omitted_ages += u64::from(self.as_of.is_none() && age.is_some());
         let (horse_name, brand) = cells.parsed("horse", name_and_brand)?;
-        let (colour, sex) = (cells.text("colour")?, cells.text("sex")?);
+        let colour = cells.text("colour")?;
+        let sex = cells.text("sex")?;
         let (colour, sex) = colour_and_sex(colour, sex, out);
         let name = horse_name.as_str();
         Ok(HorseRegistered {

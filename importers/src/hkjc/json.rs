@@ -52,7 +52,8 @@ impl JsonRace {
             if runner.number > 0
                 && let Some((_, other)) = rows.runners.iter().find(has_number)
             {
-                let (number, other) = (runner.number, &other.horse_no);
+                let number = runner.number;
+                let other = &other.horse_no;
                 let reason = format!("{number} is the number of {other} too");
                 return Err(fields.error("horseNo", reason));
             }
@@ -132,14 +133,16 @@ fn runner(runner: &Fields<'_>) -> Result<RunnerRow, InputError> {
         horse_name: horse_name(runner)?,
         number: runner.whole("horseNo")?.unwrap_or(0),
         placing,
-        jockey: match has("jockey") {
-            true => runner.text("jockey")?,
-            false => Text::default(),
+        jockey: if has("jockey") {
+            runner.text("jockey")?
+        } else {
+            Text::default()
         },
         trainer: runner.text("trainer")?,
-        draw: match has("draw") {
-            true => runner.whole("draw")?.unwrap_or(0),
-            false => 0,
+        draw: if has("draw") {
+            runner.whole("draw")?.unwrap_or(0)
+        } else {
+            0
         },
         weight: runner.whole("actualWeight")?.unwrap_or(0),
         finish_time: runner.number("finishSeconds", finish_time)?,
@@ -164,7 +167,8 @@ fn finish_time(seconds: f64) -> Result<FinishTime, ParseError> {
 fn brands(runner: &Fields<'_>) -> Result<BTreeSet<String>, InputError> {
     let text = |name: &str| runner.parsed(name, |text| Ok(text.to_owned()));
     let field = runner.optional("brandNo").and_then(Value::as_str);
-    let (id, name) = (text("horseId")?, text("horseName")?);
+    let id = text("horseId")?;
+    let name = text("horseName")?;
     Ok(horse_ids::brands(&id, field, &name))
 }
 

@@ -51,7 +51,8 @@ struct ResultsJoin {
 
 impl ResultsJoin {
     fn new(json: Vec<PathBuf>, races: CsvRaces) -> Self {
-        let (mut ids, mut keys) = (HorseIds::default(), BTreeSet::new());
+        let mut ids = HorseIds::default();
+        let mut keys = BTreeSet::new();
         if !races.is_empty() {
             // Races that cannot be read are rejected by the second reading.
             let elements = json_array::elements(json.clone());

@@ -29,7 +29,8 @@ const FORMAT: &str = "hkjc-zh-horses";
 /// Chinese that the log has: the careers of the file include them, and those of the log must not.
 #[must_use]
 pub fn hkjc_zh_horses(paths: &[PathBuf], ids: &[PathBuf], results_in_log: &[PathBuf]) -> Items {
-    let (ids, results_in_log) = (ids.to_vec(), results_in_log.to_vec());
+    let ids = ids.to_vec();
+    let results_in_log = results_in_log.to_vec();
     files::import(paths, &["csv"], move |files| {
         let (ids, mut items) = HorseIds::read(&ids);
         let ids = Arc::new(ids);

@@ -29,7 +29,8 @@ const FORMAT: &str = "hkjc-zh-results";
 /// horse's number.
 #[must_use]
 pub fn hkjc_zh_results(paths: &[PathBuf], ids: &[PathBuf]) -> Items {
-    let (paths, ids) = (paths.to_vec(), ids.to_vec());
+    let paths = paths.to_vec();
+    let ids = ids.to_vec();
     let results = std::iter::once_with(move || {
         let (ids, items) = HorseIds::read(&ids);
         items.into_iter().chain(results(&paths, Arc::new(ids)))
@@ -118,7 +119,8 @@ impl ReadRows for ZhResults {
 impl ZhResults {
     fn complete_day(&mut self, out: &mut LineItems) {
         for (key, race) in std::mem::take(&mut self.races) {
-            let (result, card) = (hong_kong::midnight(key.date), hong_kong::card_of_result());
+            let result = hong_kong::midnight(key.date);
+            let card = hong_kong::card_of_result();
             let items = race.items((FORMAT, result), card, &mut self.repeats);
             out.items.extend(items);
         }
@@ -226,7 +228,8 @@ mod tests {
             (3, 2),
             "each race once, and no card without runners"
         );
-        let (result, card) = (&read.results[0], &read.cards[0]);
+        let result = &read.results[0];
+        let card = &read.cards[0];
         assert_eq!(
             result.venue_name.as_ref().expect("a name").as_str(),
             "Sha Tin"

@@ -82,9 +82,10 @@ impl Translator {
 
     /// The going on a course such as `草地 - "C" 賽道` or `全天候跑道`.
     pub(crate) fn going(&mut self, text: &str, course: &str) -> Result<Text, ParseError> {
-        Text::parse(match text == FAST.0 && course.contains(ALL_WEATHER) {
-            true => FAST.1,
-            false => self.word("going", &GOINGS, text),
+        Text::parse(if text == FAST.0 && course.contains(ALL_WEATHER) {
+            FAST.1
+        } else {
+            self.word("going", &GOINGS, text)
         })
     }
 

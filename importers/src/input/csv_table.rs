@@ -73,9 +73,10 @@ impl CsvTable {
             return Err(fault.to_string().into());
         }
         let width = self.header.len();
-        let record = match self.one_row_per_line {
-            true => Some(split(&line.text)).filter(|record| record.len() == width),
-            false => spanning(&mut self.lines, &line, Some(width)),
+        let record = if self.one_row_per_line {
+            Some(split(&line.text)).filter(|record| record.len() == width)
+        } else {
+            spanning(&mut self.lines, &line, Some(width))
         };
         let record = record.or_else(|| parse(&line.text)).unwrap_or_default();
         if record.len() != width {
@@ -95,7 +96,8 @@ impl Iterator for CsvTable {
 
     fn next(&mut self) -> Option<Self::Item> {
         let line = self.lines.next_filled()?;
-        let (number, columns) = (line.number, Arc::clone(&self.columns));
+        let number = line.number;
+        let columns = Arc::clone(&self.columns);
         let record = self.record(line);
         Some((number, record.map(|record| Cells { columns, record })))
     }
@@ -110,7 +112,8 @@ fn spanning<R: BufRead>(
     if !has_open_quote(&first.text) {
         return None;
     }
-    let (mut text, mut read) = (first.text.clone(), Vec::new());
+    let mut text = first.text.clone();
+    let mut read = Vec::new();
     while read.len() + 1 < RECORD_LINES_MAX {
         let Some(next) = lines.next() else {
             break;

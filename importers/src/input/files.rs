@@ -19,7 +19,8 @@ const UTF8_BOM: &[u8] = b"\xEF\xBB\xBF";
 /// Finds the files with one of some extensions, or all files where no extension is given: named files, and those in
 /// named folders, by name. The items are about everything else that the paths name.
 pub(crate) fn find(paths: &[PathBuf], extensions: &[&str]) -> (Vec<PathBuf>, Vec<Item>) {
-    let (mut files, mut items) = (Vec::new(), Vec::new());
+    let mut files = Vec::new();
+    let mut items = Vec::new();
     let is_wanted =
         |path: &Path| extensions.is_empty() || extensions.iter().any(|e| has_extension(path, e));
     let wanted = match extensions {

@@ -77,7 +77,8 @@ impl JsonArray {
     }
 
     fn element(&mut self) -> Option<Element> {
-        let (start, line) = (self.at, self.line);
+        let start = self.at;
+        let line = self.line;
         if !self.skip_element() {
             return self.end(&format!(
                 "the file ends inside the element that begins on line {line}"
@@ -88,7 +89,9 @@ impl JsonArray {
 
     /// Moves behind the element that begins here. Returns false if the file ends first.
     fn skip_element(&mut self) -> bool {
-        let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
+        let mut depth = 0_usize;
+        let mut in_string = false;
+        let mut escaped = false;
         while let Some(&byte) = self.bytes.get(self.at) {
             if !in_string && depth == 0 && matches!(byte, b',' | b']') {
                 return true;

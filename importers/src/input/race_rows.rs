@@ -111,7 +111,8 @@ impl RaceRows {
 
 /// Why a row with other values of a runner is rejected.
 pub(crate) fn duplicate(horse: impl ToString, key: &RaceKey, earlier: &Location) -> InputError {
-    let (horse, line) = (horse.to_string(), earlier.line);
+    let horse = horse.to_string();
+    let line = earlier.line;
     format!("{horse} is already in {key}, on line {line}, with different values").into()
 }
 
@@ -134,7 +135,8 @@ impl RunnerRow {
     }
 
     fn result(self) -> ResultRunner {
-        let (position, outcome) = (self.position(), self.outcome().cloned());
+        let position = self.position();
+        let outcome = self.outcome().cloned();
         let (stakes, stakes_currency) = self.stakes.unzip();
         ResultRunner {
             number: (self.number > 0).then_some(self.number),

@@ -25,7 +25,8 @@ impl Repeats {
     /// Appends an item, with a note if it is an event that replaces a different one. `what` is the kind of subject.
     pub(crate) fn push(&mut self, what: &str, item: Item, out: &mut LineItems) {
         if let Item::Event(event) = &item {
-            let (subject, id) = (event.event.subject(), event.id.clone());
+            let subject = event.event.subject();
+            let id = event.id.clone();
             let last = self.last_ids.insert(subject, id);
             if last.is_some_and(|last| last != event.id) {
                 let values = "was read before with different values: the later ones are kept";

@@ -89,7 +89,8 @@ impl RpscrapeMeetings {
 
     /// A note about a race that is later than its time says.
     pub(super) fn note(&self, race: &RpscrapeRace) -> Option<String> {
-        let (meeting, off) = (self.meeting(race)?, race.slot.off);
+        let meeting = self.meeting(race)?;
+        let off = race.slot.off;
         let is_later = meeting.cycle() == NOON && off < meeting.slots.first()?.off;
         is_later.then(|| {
             let [written, meant] = [off, off + 12.hours()].map(|time| time.strftime("%H:%M"));
@@ -100,7 +101,8 @@ impl RpscrapeMeetings {
     /// When a race was off, by a clock in a zone.
     pub(super) fn off_time(&self, race: &RpscrapeRace, zone: &TimeZone) -> Option<Moment> {
         let meeting = self.meeting(race)?;
-        let (first, cycle) = (meeting.slots.first()?.off, meeting.cycle());
+        let first = meeting.slots.first()?.off;
+        let cycle = meeting.cycle();
         let after = (minutes(race.slot.off) - minutes(first)).rem_euclid(cycle);
         let clock = race.date.civil().to_datetime(first);
         let clock = clock.checked_add(after.minutes()).ok()?;
@@ -121,9 +123,10 @@ impl RpscrapeMeeting {
     fn cycle(&self) -> i32 {
         let is_either = |slot: &RaceSlot| (10..=12).contains(&slot.off.hour());
         let by_12_hours = self.has_12_hours && !self.has_24_hours;
-        match by_12_hours && self.slots.iter().any(is_either) {
-            true => NOON,
-            false => 2 * NOON,
+        if by_12_hours && self.slots.iter().any(is_either) {
+            NOON
+        } else {
+            2 * NOON
         }
     }
 

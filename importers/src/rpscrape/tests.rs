@@ -503,11 +503,13 @@ fn a_meeting_by_a_twelve_hour_clock_is_noted_or_rejected() {
 
 #[test]
 fn a_race_in_two_files_is_the_same_event_or_a_note() {
-    let (one, other) = (file(&[&[("pos", "1")]]), file(&[&[("pos", "2")]]));
+    let one = file(&[&[("pos", "1")]]);
+    let other = file(&[&[("pos", "2")]]);
     let same = read(&[("a.csv", one.clone()), ("b.csv", one.clone())]);
     assert_eq!((same.notes.len(), same.results.len()), (0, 2));
     assert_eq!(same.results[0], same.results[1]);
-    let (ids, again) = (&same.ids, read(&[("c.csv", one.clone())]).ids);
+    let ids = &same.ids;
+    let again = read(&[("c.csv", one.clone())]).ids;
     assert!(
         again.iter().all(|id| ids.contains(id)),
         "ids are made of the content"

@@ -132,7 +132,8 @@ pub(super) fn finish_time(cells: &Cells) -> Result<Option<FinishTime>, InputErro
 
 /// The class and the pattern of a race: `Class 1, Group 2`.
 pub(super) fn class(cells: &Cells) -> Result<Text, InputError> {
-    let (class, pattern) = (cells.text("class")?, cells.text("pattern")?);
+    let class = cells.text("class")?;
+    let pattern = cells.text("pattern")?;
     let class = match class.as_str() {
         // In the oldest files, a race without a class.
         "not found" => "",

@@ -57,7 +57,8 @@ impl LiveRace {
         live: bool,
     ) -> (Effect, Option<LiveUpdate>) {
         let Envelope { event, .. } = &recorded.envelope;
-        let (status, reason) = (self.race.status(), self.race.status_reason.clone());
+        let status = self.race.status();
+        let reason = self.race.status_reason.clone();
         let effect = self.race.apply(recorded, clock);
         if effect.is_stale() || matches!(effect, Effect::Repeated | Effect::Unchanged) {
             return (effect, None);

@@ -85,7 +85,8 @@ impl RaceReplay {
             self.races.insert(key.clone(), race);
         }
         let race = self.races.get_mut(&key).expect("just inserted");
-        let (clock, live) = (&self.clock, recorded.seq > self.after);
+        let clock = &self.clock;
+        let live = recorded.seq > self.after;
         Ok(match event {
             Event::OddsQuoted(quote) => race.quote(&key, &recorded, quote, clock, live).1,
             _ => race.fact(&key, &recorded, clock, live).1,

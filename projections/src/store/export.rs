@@ -78,9 +78,10 @@ impl Store {
         self.followers.lock().export = Some(RunningExport::default());
         let read = self.entries(self.tree.iter()).try_for_each(|entry| {
             let (key, value) = entry?;
-            match key.starts_with(keys::META) {
-                true => Ok(()),
-                false => write(&key, Some(&value)),
+            if key.starts_with(keys::META) {
+                Ok(())
+            } else {
+                write(&key, Some(&value))
             }
         });
         let (running, checkpoint) = {
@@ -89,10 +90,8 @@ impl Store {
             (followers.export.take(), self.checkpoint())
         };
         read?;
-        let (running, checkpoint) = (
-            running.unwrap_or_default(),
-            checkpoint.ok_or_else(no_checkpoint)?,
-        );
+        let running = running.unwrap_or_default();
+        let checkpoint = checkpoint.ok_or_else(no_checkpoint)?;
         if running.is_too_large() {
             let max = CHANGES_BYTES_MAX;
             return Err(StoreError::TooManyChanges { max }.into());

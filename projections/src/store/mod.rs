@@ -290,7 +290,8 @@ impl Store {
             if is_writing(before) {
                 break;
             }
-            let (seq, found) = (self.seq(), read());
+            let seq = self.seq();
+            let found = read();
             fence(Ordering::Acquire);
             if self.commits.load(Ordering::Relaxed) == before {
                 return Ok((found, seq));
@@ -456,14 +457,17 @@ fn checksum(key: &[u8], value: &[u8]) -> [u8; CHECKSUM_BYTES] {
 /// Returns [`StoreError::DiskFull`] or [`StoreError::TooManyFiles`]. A file system that does not report its space
 /// counts as one with enough.
 pub fn check_free_space(folder: &Path) -> Result<(), StoreError> {
-    let check = |unit, free, needed| match free < needed {
-        true => Err(StoreError::DiskFull {
-            folder: folder.to_owned(),
-            unit,
-            free,
-            needed,
-        }),
-        false => Ok(()),
+    let check = |unit, free, needed| {
+        if free < needed {
+            Err(StoreError::DiskFull {
+                folder: folder.to_owned(),
+                unit,
+                free,
+                needed,
+            })
+        } else {
+            Ok(())
+        }
     };
     if let Ok(disk) = statvfs(folder) {
         let free_bytes = disk.f_bavail.saturating_mul(disk.f_frsize);

@@ -106,11 +106,13 @@ fn another_pace_changes_only_the_times() {
         speed: 60.0,
     };
     let life = day(4, 7).as_in_life(midnight());
-    let (slow, fast) = (script(&day(4, 7), &life), script(&day(4, 7), &fast));
+    let slow = script(&day(4, 7), &life);
+    let fast = script(&day(4, 7), &fast);
     assert_eq!(slow.len(), fast.len());
     let since = |time: Moment, begins| time.timestamp().duration_since(begins).as_secs_f64();
     for (one, mut other) in slow.into_iter().zip(fast) {
-        let (late, soon) = (since(one.time, life.begins), since(other.time, begins));
+        let late = since(one.time, life.begins);
+        let soon = since(other.time, begins);
         assert!((late / 60.0 - soon).abs() < 0.001, "{late} {soon}");
         other.time = one.time;
         if let (Event::RaceDeclared(one), Event::RaceDeclared(other)) =
@@ -136,7 +138,8 @@ fn any_pace_and_number_of_races_is_accepted() {
 fn more_of_a_day_is_other_races_and_other_horses_until_the_numbers_are_used_up() {
     let days: Vec<_> = std::iter::successors(Some(day(20, 3)), |day| day.more()).collect();
     assert_eq!(days.len(), 49);
-    let (mut races, mut horses) = (HashSet::new(), HashSet::new());
+    let mut races = HashSet::new();
+    let mut horses = HashSet::new();
     for day in days {
         for envelope in in_life(&day) {
             match envelope.event {

@@ -58,7 +58,9 @@ proptest! {
     #[test]
     fn a_withdrawn_runner_has_no_price_until_it_is_reinstated_and_the_others_shorten_at_once(day in full_days()) {
         for race in by_race(&in_life(&day)).values() {
-            let (mut out, mut before, mut refunded) = (HashSet::new(), HashMap::new(), false);
+            let mut out = HashSet::new();
+            let mut before = HashMap::new();
+            let mut refunded = false;
             for envelope in race {
                 match &envelope.event {
                     Event::RunnerWithdrawn(fact) => refunded = out.insert(&fact.horse_no),

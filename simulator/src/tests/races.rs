@@ -40,7 +40,8 @@ proptest! {
     fn statuses_follow_their_order_and_quotes_end_at_the_close(day in full_days()) {
         use RaceStatus::{Abandoned, Closed, Finished, Off, Open, Result, Scheduled};
         for race in by_race(&in_life(&day)).values() {
-            let (mut now, mut revision) = (Scheduled, 0);
+            let mut now = Scheduled;
+            let mut revision = 0;
             for envelope in race {
                 match &envelope.event {
                     Event::RaceStatusChanged(fact) => {
@@ -155,7 +156,8 @@ proptest! {
 
     #[test]
     fn a_horse_runs_once_and_is_registered_before(day in full_days()) {
-        let (mut registered, mut ran) = (HashSet::new(), HashSet::new());
+        let mut registered = HashSet::new();
+        let mut ran = HashSet::new();
         for envelope in in_life(&day) {
             match envelope.event {
                 Event::HorseRegistered(horse) => prop_assert!(registered.insert(horse.horse_no)),

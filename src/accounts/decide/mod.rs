@@ -170,9 +170,10 @@ pub(super) fn request_link(
         .is_some_and(|mail| is_recent(mail, ledger.has_link(last), now));
     LinkRequested {
         subscription_id,
-        mail_id: match is_recent {
-            true => last.clone(),
-            false => MailId::because(format_args!("link after {last}")),
+        mail_id: if is_recent {
+            last.clone()
+        } else {
+            MailId::because(format_args!("link after {last}"))
         },
     }
 }
@@ -214,12 +215,13 @@ pub(super) fn reject_link(ledger: &Ledger, token: &str, now: Moment) -> Result<F
     let subscription_id = mail.subscription_id.clone();
     let subscription = ledger.subscription(&subscription_id);
     let is_confirmed = subscription.is_some_and(|known| known.confirmed_at.is_some());
-    Ok(match is_confirmed {
-        true => SessionEnded {
+    Ok(if is_confirmed {
+        SessionEnded {
             mail_id: mail_id.clone(),
         }
-        .into(),
-        false => SubscriptionSuppressed { subscription_id }.into(),
+        .into()
+    } else {
+        SubscriptionSuppressed { subscription_id }.into()
     })
 }
 
@@ -261,9 +263,10 @@ pub(super) fn check_overlaps(
 ) -> Result<(), CommandError> {
     let keys_max = keys_max * OVERLAP_FACTOR;
     let valid = ledger.keys_of(holder).filter(|(_, key)| key.is_valid(now));
-    match valid.count() < keys_max {
-        true => Ok(()),
-        false => Err(CommandError::TooManyKeys { keys_max }),
+    if valid.count() < keys_max {
+        Ok(())
+    } else {
+        Err(CommandError::TooManyKeys { keys_max })
     }
 }
 

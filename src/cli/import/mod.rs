@@ -184,7 +184,8 @@ impl Import {
             });
         }
         let chunk_size = if speed == Speed::Max { CHUNK } else { 1 };
-        let (mut summary, mut progress) = (Summary::new(), Progress::new("importing", 0));
+        let mut summary = Summary::new();
+        let mut progress = Progress::new("importing", 0);
         let mut items = self.format.items();
         loop {
             let chunk: Vec<Item> = items.by_ref().take(chunk_size).collect();

@@ -50,7 +50,8 @@ mod tests {
     #[test]
     fn an_event_is_due_as_long_after_the_first_as_in_the_file() {
         for times in [1.0, 2.5, 10.0, 60.0, 1000.0] {
-            let (mut clock, start) = (ReplayClock::new(Speed::Times(times)), Instant::now());
+            let mut clock = ReplayClock::new(Speed::Times(times));
+            let start = Instant::now();
             let seconds = |n: u64| start + Duration::from_secs(n).div_f64(times);
             assert_eq!(clock.due(moment(10), start), None);
             assert_eq!(clock.due(moment(10), start), None);
@@ -63,7 +64,8 @@ mod tests {
 
     #[test]
     fn at_full_speed_every_event_is_due() {
-        let (mut clock, now) = (ReplayClock::new(Speed::Max), Instant::now());
+        let mut clock = ReplayClock::new(Speed::Max);
+        let now = Instant::now();
         assert_eq!(clock.due(moment(10), now), None);
         assert_eq!(clock.due(moment(50), now), None);
     }

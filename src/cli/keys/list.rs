@@ -69,9 +69,10 @@ impl Subscriptions {
             rows.push(row);
         }
         let with_email = format!("{SUBSCRIPTION_COLUMNS} email");
-        let columns = match self.emails {
-            true => &with_email,
-            false => SUBSCRIPTION_COLUMNS,
+        let columns = if self.emails {
+            &with_email
+        } else {
+            SUBSCRIPTION_COLUMNS
         };
         print(rows.into_iter(), self.json, columns);
         Ok(())

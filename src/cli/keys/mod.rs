@@ -141,7 +141,8 @@ impl Action {
         let (Self::Issue { plan, .. } | Self::Plan { plan, .. }) = self else {
             return Ok(());
         };
-        let (plans, name) = (flag.read()?, plan.as_str());
+        let plans = flag.read()?;
+        let name = plan.as_str();
         if plans.get(name).is_some() {
             return Ok(());
         }
@@ -228,7 +229,8 @@ async fn revoke(commands: &AccountCommands, key: &str, reason: Text) -> anyhow::
         line(format_args!("key {new}, which replaced it, is not"));
     }
     // The ledger is that before the revocation.
-    let (ledger, now) = (commands.ledger().borrow(), Timestamp::now().into());
+    let ledger = commands.ledger().borrow();
+    let now = Timestamp::now().into();
     let mut others = ledger
         .keys_of(&key.holder)
         .filter(|(id, key)| *id != key_id && key.is_valid(now));

@@ -186,7 +186,8 @@ impl LiveClient {
 
     /// The error for a response that is not an upgrade.
     fn error_of(&self, response: &Response<Option<Vec<u8>>>) -> WatchError {
-        let (address, status) = (address(&self.url), response.status());
+        let address = address(&self.url);
+        let status = response.status();
         let body = response.body().as_deref().unwrap_or_default();
         let body: Value = serde_json::from_slice(body).unwrap_or_default();
         let message = body["message"].as_str().or(status.canonical_reason());

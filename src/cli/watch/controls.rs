@@ -109,7 +109,8 @@ mod tests {
 
     #[test]
     fn next_and_previous_go_through_the_races_in_a_circle() {
-        let (mut controls, boards) = (BoardControls::default(), boards(1..=3));
+        let mut controls = BoardControls::default();
+        let boards = boards(1..=3);
         let mut selected_after = |action| {
             controls.apply(action, &boards);
             let selected = controls.selected.as_ref();
@@ -123,7 +124,8 @@ mod tests {
 
     #[test]
     fn a_paused_board_keeps_its_races_until_it_is_resumed() {
-        let (mut controls, live) = (BoardControls::default(), boards(1..=4));
+        let mut controls = BoardControls::default();
+        let live = boards(1..=4);
         controls.apply(KeyAction::Pause, &boards(1..=2));
         assert_eq!(controls.shown(&live).in_display_order().len(), 2);
         controls.apply(KeyAction::Pause, &live);

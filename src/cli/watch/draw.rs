@@ -272,8 +272,10 @@ fn columns_that_fit(width: u16) -> usize {
 /// Prices as levels from 1 to 8, the lowest price at 1.
 fn trend_levels(trend: &[Odds]) -> Vec<u64> {
     let prices = trend.iter().map(|odds| u64::from(odds.thousandths()));
-    let (min, max) = (prices.clone().min(), prices.clone().max());
-    let (min, max) = (min.unwrap_or_default(), max.unwrap_or_default());
+    let min = prices.clone().min();
+    let max = prices.clone().max();
+    let min = min.unwrap_or_default();
+    let max = max.unwrap_or_default();
     let range = (max - min).max(1);
     prices.map(|price| 1 + (price - min) * 7 / range).collect()
 }
@@ -522,7 +524,8 @@ mod tests {
 
     #[test]
     fn colours_are_used_only_if_they_are_enabled() {
-        let (boards, status) = (boards_of(1..=1, 3), live_status());
+        let boards = boards_of(1..=1, 3);
+        let status = live_status();
         let coloured = |colours| {
             let view = BoardView {
                 boards: &boards,
@@ -576,7 +579,8 @@ mod tests {
     #[test]
     fn pause_gaps_and_help_are_shown() {
         let boards = boards_of(1..=1, 3);
-        let (mut controls, mut status) = (BoardControls::default(), live_status());
+        let mut controls = BoardControls::default();
+        let mut status = live_status();
         controls.apply(KeyAction::Pause, &boards);
         controls.apply(KeyAction::ToggleHelp, &boards);
         status.gaps = 2;

@@ -186,7 +186,8 @@ pub(super) async fn subscribe(
     };
     let show_again = |outcome: SignUpOutcome, status, errors| {
         SIGN_UPS.increment(outcome.as_str());
-        let (plan, email) = (form.get("plan"), form.get("email"));
+        let plan = form.get("plan");
+        let email = form.get("email");
         pricing_page(&app, status, plan, email, errors)
     };
     if closed(&app).is_some() {
@@ -225,9 +226,10 @@ pub(super) async fn subscribe(
         error.set_headers(&mut response);
         return response;
     }
-    let outcome = match is_person {
-        true => SignUpOutcome::Taken,
-        false => SignUpOutcome::Bot,
+    let outcome = if is_person {
+        SignUpOutcome::Taken
+    } else {
+        SignUpOutcome::Bot
     };
     SIGN_UPS.increment(outcome.as_str());
     let sent = SentPage {
@@ -273,11 +275,14 @@ async fn save(
     let (email, plan, approved) = (email.clone(), plan.name.clone(), !plan.approval);
     let commands = app.pages.commands.by(subscriber(network, None));
     let subscribing = move || {
-        let (commands, email, plan) = (commands.clone(), email.clone(), plan.clone());
+        let commands = commands.clone();
+        let email = email.clone();
+        let plan = plan.clone();
         async move {
-            match is_person {
-                true => commands.subscribe(&email, plan, approved).await,
-                false => Ok(()),
+            if is_person {
+                commands.subscribe(&email, plan, approved).await
+            } else {
+                Ok(())
             }
         }
     };

@@ -227,9 +227,10 @@ impl Connection {
     /// Whether the system accepts bytes again, or has bytes of the client if it always did. The runtime may not have
     /// reported that yet.
     pub(super) fn has_client_acted(&self) -> bool {
-        self.socket.is_ready(match self.blocked {
-            true => PollFlags::OUT,
-            false => PollFlags::IN,
+        self.socket.is_ready(if self.blocked {
+            PollFlags::OUT
+        } else {
+            PollFlags::IN
         })
     }
 

@@ -56,7 +56,8 @@ impl Session {
     }
 
     fn deliver_now(&mut self, batch: &FeedBatch, selected: &mut SelectedFrames, now: Instant) {
-        let (start, end) = (batch.start.next_index, batch.end.next_index);
+        let start = batch.start.next_index;
+        let end = batch.end.next_index;
         let all_new = self.cursor.next_index <= start;
         if all_new && self.subscription.wants_everything() {
             let sent = self.write(&batch.frames, now);

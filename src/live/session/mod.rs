@@ -204,7 +204,8 @@ impl Session {
     /// connection has ended.
     fn write(&mut self, frames: &[Bytes], now: Instant) -> usize {
         let connection = &mut self.connection;
-        let (was_blocked, before) = (connection.blocked, connection.bytes_written());
+        let was_blocked = connection.blocked;
+        let before = connection.bytes_written();
         let Ok(sent) = connection.write(frames) else {
             self.end();
             return 0;

@@ -118,7 +118,8 @@ impl Session {
             .map_err(invalid_parameter)?;
         subscription.filter = request.filter;
         let before = self.replace_subscription(subscription);
-        let (epoch, recorded_at) = (request.epoch, request.recorded_at);
+        let epoch = request.epoch;
+        let recorded_at = request.recorded_at;
         let resumed = request.since.map(|seq| {
             let point = ResumePoint::new(seq, epoch, recorded_at.as_deref());
             self.resume(&point, id)

@@ -62,17 +62,18 @@ impl Timers {
         has_acted: impl FnOnce() -> bool,
         now: Instant,
     ) -> Option<CloseReason> {
-        let (since, limit, reason) = match is_blocked {
-            true => (
+        let (since, limit, reason) = if is_blocked {
+            (
                 &mut self.progress_at,
                 NOT_READING_AFTER,
                 CloseReason::NotReading,
-            ),
-            false => (
+            )
+        } else {
+            (
                 &mut self.received_at,
                 NOT_SENDING_AFTER,
                 CloseReason::NotSending,
-            ),
+            )
         };
         if now.duration_since(*since) >= limit {
             if !has_acted() {

@@ -65,9 +65,10 @@ impl LoadError {
     }
 
     fn of_import(error: StoreError) -> Self {
-        match error.is_of_disk() {
-            true => Self::Folder(error.into()),
-            false => Self::Views(error),
+        if error.is_of_disk() {
+            Self::Folder(error.into())
+        } else {
+            Self::Views(error)
         }
     }
 }
@@ -118,7 +119,8 @@ pub async fn restore(
     log: &Log,
     views: &Arc<Views>,
 ) -> anyhow::Result<(Option<ViewsSnapshot>, Vec<RefusedSnapshot>)> {
-    let (state, mut refused) = (log.state(RACING).await?, Vec::new());
+    let state = log.state(RACING).await?;
+    let mut refused = Vec::new();
     let Some(loaded) = load(log, &state, views, 0, &mut refused).await? else {
         return Ok((None, refused));
     };
@@ -166,7 +168,8 @@ async fn misfit(
     snapshot: &ViewsSnapshot,
 ) -> Result<Option<String>, LoadError> {
     if !snapshot.is_of_this_schema() {
-        let (schema, views) = (snapshot.schema, snapshot.views);
+        let schema = snapshot.schema;
+        let views = snapshot.views;
         return Ok(Some(format!("it is of schema {schema}-{views}")));
     }
     if snapshot.checkpoint.log != state.identity {
@@ -197,9 +200,10 @@ async fn load_one(
     let imported = importing.await;
     imported.unwrap_or_else(|panicked| Err(LoadError::Folder(panicked.into())))?;
     decoded?;
-    match store.store().checkpoint().as_ref() == Some(&snapshot.checkpoint) {
-        true => Ok(store),
-        false => Err(LoadError::Checkpoint),
+    if store.store().checkpoint().as_ref() == Some(&snapshot.checkpoint) {
+        Ok(store)
+    } else {
+        Err(LoadError::Checkpoint)
     }
 }
 
@@ -209,8 +213,10 @@ async fn decode(
     snapshot: &ViewsSnapshot,
     rows: mpsc::Sender<Vec<Row>>,
 ) -> Result<(), LoadError> {
-    let (mut decoder, mut checksum) = (PartDecoder::default(), ObjectChecksum::default());
-    let (mut chunks, mut number) = (pin!(log.chunks(&snapshot.object)), 0);
+    let mut decoder = PartDecoder::default();
+    let mut checksum = ObjectChecksum::default();
+    let mut chunks = pin!(log.chunks(&snapshot.object));
+    let mut number = 0;
     while let Some(chunk) = progress(chunks.next()).await? {
         let chunk = chunk?.ok_or(LoadError::Missing(number))?;
         let part;
@@ -225,9 +231,10 @@ async fn decode(
         }
         number += 1;
     }
-    match checksum.finish() == snapshot.object.info.digest && decoder.is_at_end_of_row() {
-        true => Ok(()),
-        false => Err(LoadError::Checksum),
+    if checksum.finish() == snapshot.object.info.digest && decoder.is_at_end_of_row() {
+        Ok(())
+    } else {
+        Err(LoadError::Checksum)
     }
 }
 

@@ -42,7 +42,8 @@ impl ViewsSnapshot {
 
     /// The snapshot as the admin address and `railbird snapshot list --json` print it.
     pub fn to_json(&self) -> Value {
-        let (info, checkpoint) = (&self.object.info, &self.checkpoint);
+        let info = &self.object.info;
+        let checkpoint = &self.checkpoint;
         json!({
             "name": info.name,
             "log": checkpoint.log,

@@ -131,7 +131,8 @@ impl PartDecoder {
         let mut decoder = DeflateDecoder::new(compressed).take(PART_BYTES as u64);
         let read = decoder.read_to_end(&mut self.rest);
         read.map_err(|error| PartError::Decompress(number, error))?;
-        let (mut rows, mut bytes) = (Vec::new(), self.rest.as_slice());
+        let mut rows = Vec::new();
+        let mut bytes = self.rest.as_slice();
         while let Some((row, after)) = split_row(bytes).map_err(|()| PartError::Row(number))? {
             rows.push(row);
             bytes = after;
@@ -154,7 +155,8 @@ fn split_row(bytes: &[u8]) -> Result<Option<(Row, &[u8])>, ()> {
     };
     let (key, value) = lengths.split_at(LENGTHS_BYTES / 2);
     let length = |bytes: &[u8]| u32::from_le_bytes(bytes.try_into().expect("half of the lengths"));
-    let (key, value) = (length(key), length(value));
+    let key = length(key);
+    let value = length(value);
     let kept = if value == REMOVED { 0 } else { value };
     if key > FIELD_BYTES_MAX || kept > FIELD_BYTES_MAX {
         return Err(());
@@ -208,7 +210,8 @@ mod tests {
 
         #[test]
         fn the_parts_of_rows_are_the_rows(rows in rows()) {
-            let (mut decoder, mut decoded) = (PartDecoder::default(), Vec::new());
+            let mut decoder = PartDecoder::default();
+            let mut decoded = Vec::new();
             for part in parts(&rows) {
                 decoded.extend(decoder.add(&part).expect("a sound part"));
             }

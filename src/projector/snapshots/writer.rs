@@ -136,17 +136,19 @@ impl SnapshotWriter {
                     let _ = requested.send(written);
                 }
             }
-            wait = match self.every.is_zero() {
-                true => CHECK_EVERY,
-                false => CHECK_EVERY.min(self.every),
+            wait = if self.every.is_zero() {
+                CHECK_EVERY
+            } else {
+                CHECK_EVERY.min(self.every)
             };
         }
     }
 
     async fn write_if_due(&self) -> Result<(), SnapshotError> {
-        match self.is_due().await {
-            true => self.write_alone(true).await.map(drop),
-            false => Ok(()),
+        if self.is_due().await {
+            self.write_alone(true).await.map(drop)
+        } else {
+            Ok(())
         }
     }
 
@@ -225,7 +227,8 @@ impl SnapshotWriter {
             }
         }
         let exported = exporting.await.map_err(|_| SnapshotError::Ended)?;
-        let (checkpoint, writer) = (exported?, writer.ok_or(SnapshotError::Ended)?);
+        let checkpoint = exported?;
+        let writer = writer.ok_or(SnapshotError::Ended)?;
         check(lease)?;
         let at = Timestamp::now().as_millisecond();
         let name = format!("v{SCHEMA_VERSION}-{VIEWS_VERSION}-{}-{at}", checkpoint.seq);
@@ -236,8 +239,10 @@ impl SnapshotWriter {
             schema: SCHEMA_VERSION,
             views: VIEWS_VERSION,
         };
-        let (name, bytes) = (&snapshot.object.info.name, snapshot.object.info.size);
-        let (seq, seconds) = (snapshot.checkpoint.seq, began.elapsed().as_secs_f64());
+        let name = &snapshot.object.info.name;
+        let bytes = snapshot.object.info.size;
+        let seq = snapshot.checkpoint.seq;
+        let seconds = began.elapsed().as_secs_f64();
         tracing::info!(
             snapshot = name,
             seq,
@@ -299,9 +304,10 @@ fn export(store: &Store, sender: &mpsc::Sender<Bytes>) -> Result<Checkpoint, Sna
 /// Whether this replica still has the lease. Without the right to leases each replica writes; the object store lets one
 /// at a time.
 fn check(lease: &Lease) -> Result<(), SnapshotError> {
-    match lease.held().is_some() || lease.is_denied() {
-        true => Ok(()),
-        false => Err(SnapshotError::Fenced("the lease ended")),
+    if lease.held().is_some() || lease.is_denied() {
+        Ok(())
+    } else {
+        Err(SnapshotError::Fenced("the lease ended"))
     }
 }
 

@@ -281,9 +281,10 @@ fn runners(chance: &mut Chance, course: &str, number: u64) -> Vec<Runner> {
         );
         Runner {
             name: format!("{course} No {} {number}", (first + at) % 20),
-            place: match finished {
-                true => (position.to_string(), json!(position)),
-                false => (written.to_owned(), json!(meant)),
+            place: if finished {
+                (position.to_string(), json!(position))
+            } else {
+                (written.to_owned(), json!(meant))
             },
             hundredths: finished.then_some(9_000 + number * 700 + at * 37),
             odds: (

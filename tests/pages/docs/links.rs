@@ -38,9 +38,10 @@ async fn every_link_and_every_anchor_of_every_page_leads_somewhere() {
         }
         let reply = railbird.get_open(&path).await;
         assert_eq!(reply.status, 200, "{path}, to which a page links");
-        let html = match reply.header("content-type").starts_with("text/html") {
-            true => reply.text(),
-            false => String::new(),
+        let html = if reply.header("content-type").starts_with("text/html") {
+            reply.text()
+        } else {
+            String::new()
         };
         for link in attributes(&html, "href")
             .into_iter()

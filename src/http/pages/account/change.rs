@@ -126,10 +126,8 @@ impl AccountChange<'_> {
         };
         let key = self.new_key("create")?;
         self.count()?;
-        let (id, keys_max) = (
-            self.signed_in.session.subscription_id.clone(),
-            self.keys_max(),
-        );
+        let id = self.signed_in.session.subscription_id.clone();
+        let keys_max = self.keys_max();
         let commands = self.commands.clone();
         let command = async move {
             let created = commands
@@ -149,7 +147,8 @@ impl AccountChange<'_> {
         self.count()?;
         let valid_until = Timestamp::now().saturating_add(*overlap);
         let valid_until = valid_until.unwrap_or(Timestamp::MAX).into();
-        let (holder, keys_max) = (self.signed_in.holder.clone(), self.keys_max());
+        let holder = self.signed_in.holder.clone();
+        let keys_max = self.keys_max();
         let commands = self.commands.clone();
         let command = async move {
             let rotated = commands
@@ -161,7 +160,8 @@ impl AccountChange<'_> {
     }
 
     async fn revoke(self) -> Result<Response, PageError> {
-        let (key_id, commands) = (self.key()?, self.commands.clone());
+        let key_id = self.key()?;
+        let commands = self.commands.clone();
         let revoked = run_command(async move { revoke(&commands, key_id).await }).await?;
         revoked.map_err(|_| PageError::InvalidForm)?;
         self.shown(FormOutcome::Done {
@@ -171,7 +171,8 @@ impl AccountChange<'_> {
     }
 
     async fn sign_out(self) -> Result<Response, PageError> {
-        let (commands, mail_id) = (self.commands, self.signed_in.session.mail_id);
+        let commands = self.commands;
+        let mail_id = self.signed_in.session.mail_id;
         let ended = run_command(async move { commands.end_session(mail_id).await });
         ended.await?.map_err(|_| PageError::NotReady)?;
         let signed_out = SignInPage {
@@ -185,7 +186,8 @@ impl AccountChange<'_> {
     }
 
     async fn leave(self) -> Result<Response, PageError> {
-        let (commands, id) = (self.commands, self.signed_in.session.subscription_id);
+        let commands = self.commands;
+        let id = self.signed_in.session.subscription_id;
         let left = run_command(async move { commands.forget(id).await });
         left.await?.map_err(|_| PageError::NotReady)?;
         let left = page(StatusCode::OK, PageCaching::NoStore, &LeftPage::Left);

@@ -183,7 +183,8 @@ async fn send_link(
     }
     let shown = email.reveal().to_owned();
     let command = move || {
-        let (commands, email) = (commands.clone(), email.clone());
+        let commands = commands.clone();
+        let email = email.clone();
         async move { commands.request_link(&email).await }
     };
     run_unseen(app, command).await?;
@@ -209,9 +210,10 @@ fn is_confirmed(app: &App, token: &str) -> Result<bool, PageError> {
     let ledger = app.ledger.borrow();
     let Some((_, mail)) = ledger.mail_of_link(token, now()) else {
         // Before all events are read, the link may be valid.
-        return Err(match app.keys.is_complete() {
-            true => PageError::UnknownLink,
-            false => PageError::NotReady,
+        return Err(if app.keys.is_complete() {
+            PageError::UnknownLink
+        } else {
+            PageError::NotReady
         });
     };
     let subscription = ledger.subscription(&mail.subscription_id);
@@ -223,7 +225,8 @@ async fn sign_in(
     commands: AccountCommands,
     form: &Form,
 ) -> Result<Response, PageError> {
-    let (token, nonce) = (form.get("token").to_owned(), form.get("nonce"));
+    let token = form.get("token").to_owned();
+    let nonce = form.get("nonce");
     if !is_secret(nonce) {
         return Err(PageError::InvalidForm);
     }
@@ -245,9 +248,10 @@ async fn reject_link(
     commands: AccountCommands,
     token: &str,
 ) -> Result<Response, PageError> {
-    let left = match is_confirmed(app, token)? {
-        true => LeftPage::LinkEnded,
-        false => LeftPage::Suppressed,
+    let left = if is_confirmed(app, token)? {
+        LeftPage::LinkEnded
+    } else {
+        LeftPage::Suppressed
     };
     let token = token.to_owned();
     let rejected = run_command(async move { commands.reject_link(&token).await }).await?;

@@ -151,7 +151,8 @@ impl KeyRow {
         let state = key.state(now);
         let mut facts = vec![format!("Created {}", date_time(key.issued_at))];
         facts.extend(last_use.map(|last| {
-            let (at, network) = (date_time(last.last_used_at), last.network);
+            let at = date_time(last.last_used_at);
+            let network = last.network;
             format!("Last used {at} from {network}")
         }));
         facts.extend(end(key, now));
@@ -196,8 +197,10 @@ pub(super) fn account_page(
     signed_in: &SignedIn,
     outcome: FormOutcome,
 ) -> Result<Response, PageError> {
-    let (ledger, now) = (app.ledger.borrow(), now());
-    let (session, holder) = (&signed_in.session, &signed_in.holder);
+    let ledger = app.ledger.borrow();
+    let now = now();
+    let session = &signed_in.session;
+    let holder = &signed_in.holder;
     let id = &session.subscription_id;
     let (Some(subscription), Some(account)) = (ledger.subscription(id), ledger.account(holder))
     else {

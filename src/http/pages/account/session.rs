@@ -37,9 +37,10 @@ impl SignedIn {
         let _ = timeout(REPLICA_LAG_MAX, folded).await;
         let Some(session) = app.ledger.borrow().session(secret, now()).cloned() else {
             // Before all events are read, the session may be valid.
-            return match app.keys.is_complete() {
-                true => Ok(None),
-                false => Err(PageError::NotReady),
+            return if app.keys.is_complete() {
+                Ok(None)
+            } else {
+                Err(PageError::NotReady)
             };
         };
         Ok(Some(Self {
@@ -51,9 +52,10 @@ impl SignedIn {
 }
 
 fn name(pages: &Pages) -> &'static str {
-    match pages.url.is_secure() {
-        true => NAME_SECURE,
-        false => NAME,
+    if pages.url.is_secure() {
+        NAME_SECURE
+    } else {
+        NAME
     }
 }
 

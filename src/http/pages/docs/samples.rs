@@ -48,14 +48,15 @@ pub(super) fn code_html(code: &str) -> String {
 /// The samples of a GET, as fenced blocks.
 pub(super) fn of_get(path: &str, needs_key: bool) -> String {
     let url = format!("{HTTP}{path}");
-    let (curl, python, javascript, rust) = match needs_key {
-        true => (
+    let (curl, python, javascript, rust) = if needs_key {
+        (
             format!("-H 'X-API-Key: {KEY}' "),
             format!(", headers={{\"X-API-Key\": \"{KEY}\"}}"),
             format!(", {{\n  headers: {{ \"X-API-Key\": \"{KEY}\" }},\n}}"),
             format!("\n        .header(\"X-API-Key\", \"{KEY}\")"),
-        ),
-        false => Default::default(),
+        )
+    } else {
+        Default::default()
     };
     format!(
         "```sh

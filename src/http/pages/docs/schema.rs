@@ -62,7 +62,8 @@ impl<'a> SchemaWriter<'a> {
     /// Writes a row for each field, those of objects without a name included.
     fn rows(&mut self, out: &mut String, prefix: &str, schema: &'a Value) {
         for (name, field, is_required) in self.fields(schema) {
-            let (path, kind) = (format!("{prefix}{name}"), self.type_of(field));
+            let path = format!("{prefix}{name}");
+            let kind = self.type_of(field);
             let optional = if is_required { "" } else { ", optional" };
             let about = [line(&field["description"]), constraints(field)];
             let about: Vec<String> = about.into_iter().filter(|part| !part.is_empty()).collect();
@@ -153,7 +154,8 @@ impl<'a> SchemaWriter<'a> {
     /// Writes the types that were named so far, and those that they name.
     pub(super) fn write_named(&mut self, out: &mut String) {
         let schemas = &self.document["components"]["schemas"];
-        let (mut written, mut parts) = (BTreeSet::new(), Vec::new());
+        let mut written = BTreeSet::new();
+        let mut parts = Vec::new();
         while let Some(name) = self.named.difference(&written).next().cloned() {
             let schema = &schemas[&name];
             let mut part = format!("### {name}\n\n");

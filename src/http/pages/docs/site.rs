@@ -162,7 +162,8 @@ pub(super) struct Site {
 
 impl Site {
     pub(super) fn render() -> Result<Self, askama::Error> {
-        let (mut documents, mut index) = (HashMap::new(), Vec::new());
+        let mut documents = HashMap::new();
+        let mut index = Vec::new();
         for page in &PAGES {
             let source = match page.content {
                 NavContent::Guide(markdown) => markdown.to_owned(),

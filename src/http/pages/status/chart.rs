@@ -42,7 +42,8 @@ pub(super) fn bars(minutes: &[Minute], scale_min: u64, value: impl Fn(&Minute) -
         let Some(slot) = (MINUTES_MAX - 1).checked_sub(minutes_ago) else {
             continue;
         };
-        let (x, height) = (slot * BAR_STEP, height(value(minute), highest));
+        let x = slot * BAR_STEP;
+        let height = height(value(minute), highest);
         // Writing to a string does not fail.
         let _ = write!(path, "M{x} {HEIGHT}v-{height}h{BAR_WIDTH}v{height}z");
     }
