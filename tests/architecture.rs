@@ -33,11 +33,11 @@ const TECHNOLOGIES: [(&str, &[&str]); 8] = [
     ("lettre", &["src/mail/"]),
     ("tokio_rustls", &["src/tls/"]),
     ("tokio_tungstenite", &["src/cli/watch/"]),
-    ("ratatui", &["src/cli/watch/mod.rs", "src/cli/watch/"]),
+    ("ratatui", &["src/cli/watch/"]),
     ("clap", &["src/cli/"]),
 ];
 
-/// Identifiers that the project has retired for the field's own words, as CONTRIBUTING.md lists them.
+/// Identifiers that the project has retired for the field's own words.
 const RETIRED: [&str; 47] = [
     "tell",
     "Told",

@@ -34,7 +34,7 @@ pub(crate) trait ReadRows: Send + 'static {
 
 /// Reads files in their order. One row is held at a time, beside what the reader holds.
 pub(crate) fn rows<R: ReadRows>(files: Vec<PathBuf>, reader: R) -> Items {
-    let mut reading = Reading {
+    let mut reading = RowReader {
         reader,
         files: files.into_iter(),
         table: None,
@@ -43,7 +43,7 @@ pub(crate) fn rows<R: ReadRows>(files: Vec<PathBuf>, reader: R) -> Items {
     Box::new(std::iter::from_fn(move || reading.step()).flatten())
 }
 
-struct Reading<R> {
+struct RowReader<R> {
     reader: R,
     files: std::vec::IntoIter<PathBuf>,
     /// The open file.
@@ -51,7 +51,7 @@ struct Reading<R> {
     has_finished: bool,
 }
 
-impl<R: ReadRows> Reading<R> {
+impl<R: ReadRows> RowReader<R> {
     /// Reads a row, or opens the next file. `None` at the end.
     fn step(&mut self) -> Option<Items> {
         if self.table.is_some() {
