@@ -22,6 +22,8 @@ struct Gateway {
     address: SocketAddr,
     target: Arc<Mutex<SocketAddr>>,
     connections: watch::Sender<Treatment>,
+    /// How long a new connection waits until it leads on.
+    delay: Arc<Mutex<Duration>>,
 }
 
 /// What happens to the connections that are open.
@@ -40,12 +42,16 @@ impl Gateway {
         let target = Arc::new(Mutex::new(target));
         let (connections, treatment) = watch::channel(Treatment::Pass);
         let to = Arc::clone(&target);
+        let delay = Arc::new(Mutex::new(Duration::ZERO));
+        let delay_of_new = Arc::clone(&delay);
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 let target = *to.lock().unwrap();
+                let delay = *delay_of_new.lock().unwrap();
                 let mut treatment = treatment.clone();
                 treatment.mark_unchanged();
                 tokio::spawn(async move {
+                    tokio::time::sleep(delay).await;
                     let Ok(server) = TcpStream::connect(target).await else {
                         return;
                     };
@@ -57,6 +63,7 @@ impl Gateway {
             address,
             target,
             connections,
+            delay,
         }
     }
 
@@ -563,6 +570,8 @@ async fn a_dead_connection_is_replaced_although_the_iteration_is_cancelled_again
     let gateway = Gateway::start(railbird.http).await;
     let mut client = Example::drive("interrupted.py", &gateway.url(), &railbird.key);
     client.until_phase("live").await;
+    // Longer than the client waits before it cancels the iteration.
+    *gateway.delay.lock().unwrap() = Duration::from_millis(50);
     gateway.freeze();
     let waiting = client.until_phase("waiting").await;
     assert_eq!(waiting["reason"], "no heartbeat");

@@ -83,6 +83,7 @@ class LiveOdds:
         self.on_state: Callable[[State], object] | None = None  # Not for `seq` and `last_message_at` alone.
         self.state = State()
         self._socket: ClientConnection | None = None
+        self._attempt: asyncio.Task[ClientConnection] | None = None  # To connect. It outlives a cancelled iteration.
         self._ended = asyncio.Event()
         request = _to_request(filter)
         self._query = query | _to_query(request)  # The subscription in force.
@@ -171,8 +172,16 @@ class LiveOdds:
         return not self._ended.is_set()
 
     async def _connect(self) -> ClientConnection:
-        self._closing, self._unsent, self._silent_at = {}, list(self._requests.values()), 0.0
-        socket = self._socket = await _Connect(
+        if not self._attempt:
+            self._closing, self._unsent, self._silent_at = {}, list(self._requests.values()), 0.0
+            self._attempt = asyncio.create_task(self._open())
+        await asyncio.wait([self._attempt])
+        attempt, self._attempt = self._attempt, None
+        self._socket = attempt.result()
+        return self._socket
+
+    async def _open(self) -> ClientConnection:
+        socket = await _Connect(
             f"{self._url}?{urlencode(self._query | self._position)}",
             additional_headers={"X-API-Key": self.api_key} if self.api_key else None,
             open_timeout=self._silence_max,
@@ -181,7 +190,7 @@ class LiveOdds:
             logger=_transport_log,
         )
         if self._ended.is_set():
-            await self.close()
+            await socket.close()
         return socket
 
     def _is_new(self, message: Message) -> bool:
