@@ -177,8 +177,9 @@ class LiveOdds:
             self._attempt = asyncio.create_task(self._open())
         await asyncio.wait([self._attempt])
         attempt, self._attempt = self._attempt, None
-        self._socket = attempt.result()
-        return self._socket
+        socket = attempt.result()
+        self._socket = None if self._ended.is_set() else socket
+        return socket
 
     async def _open(self) -> ClientConnection:
         socket = await _Connect(
