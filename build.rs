@@ -51,7 +51,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let content_type = content_type(&path)?;
         writeln!(
             table,
-            "    ({name:?}, Document::new({content_type:?}, &include_bytes!({path:?})[..])),"
+            "    ({name:?}, StaticDocument::new({content_type:?}, &include_bytes!({path:?})[..])),"
         )?;
     }
     table.push(']');

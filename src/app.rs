@@ -141,9 +141,11 @@ impl Service {
         // First: from here on connections are accepted, and wait for `run`. None is refused.
         let draining = shutdown.child_token();
         let (http, admin) = servers(&config, &draining, &shutdown).await?;
+        // Creates the data folder, in which the others have files.
+        let views = Arc::new(Views::open(&config.data)?);
         let mut start = Start::new(&config, &shutdown)?;
         let logs = start.connect().await?;
-        let fold = start.fold(&logs)?;
+        let fold = start.fold(views, &logs);
         let accounts = start.follow_accounts(&logs)?;
         let health = health(&config, &logs, &fold, &accounts, &draining);
         let fan_out = start.fan_out(&health)?;
@@ -322,10 +324,8 @@ impl<'a> Start<'a> {
         })
     }
 
-    /// Opens the views and starts to fold the log, to watch whether this replica lags while others do not, and to write
-    /// snapshots.
-    fn fold(&mut self, logs: &Logs) -> anyhow::Result<Fold> {
-        let views = Arc::new(Views::open(&self.config.data)?);
+    /// Starts to fold the log, to watch whether this replica lags while others do not, and to write snapshots.
+    fn fold(&mut self, views: Arc<Views>, logs: &Logs) -> Fold {
         let feed = Feed::default();
         let replica: Arc<str> = Uuid::now_v7().to_string().into();
         let announcer = self.announce(&logs.events, &replica);
@@ -345,13 +345,13 @@ impl<'a> Start<'a> {
         let (task, snapshots) =
             SnapshotWriter::new(log.clone(), Arc::clone(&views), status.clone(), every);
         self.spawn("snapshots", task.run());
-        Ok(Fold {
+        Fold {
             views,
             feed,
             projector,
             lag,
             snapshots,
-        })
+        }
     }
 
     /// Starts to announce rejections, while this replica holds the lease. At the shutdown another one takes it.

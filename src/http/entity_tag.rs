@@ -15,8 +15,8 @@ impl EntityTag {
         Self(format!("W/\"{}\"", &hash[..16]))
     }
 
-    /// The body, or 304 if the tags of `If-None-Match` have its own. The body may be compressed, which a 304 and a short body say as
-    /// well: the next one may be.
+    /// The body, or 304 if the tags of `If-None-Match` have its own. `Vary` says that the body may be compressed, also
+    /// with a 304 and a short body: the next one may be.
     pub(super) fn response(&self, tags: Option<&HeaderValue>, body: impl Into<Body>) -> Response {
         let is_known = tags.is_some_and(|tags| self.is_among(tags));
         let mut response = if is_known {

@@ -10,22 +10,24 @@ use axum::response::{IntoResponse, Response};
 use axum::{Json, routing::get};
 use jiff::{SignedDuration, Timestamp};
 
-use super::document::Document;
 use super::error::ApiError;
 use super::openapi;
 use super::params::{PathParams, QueryParams};
 use super::readiness::{Readiness, healthz};
 use super::routes::Routes;
 use super::state::App;
+use super::static_document::StaticDocument;
 use crate::asyncapi;
 
-static OPENAPI: LazyLock<Document> = LazyLock::new(|| Document::json(&openapi::document()));
-static ASYNCAPI: LazyLock<Document> = LazyLock::new(|| Document::json(&asyncapi::document()));
+static OPENAPI: LazyLock<StaticDocument> =
+    LazyLock::new(|| StaticDocument::json(&openapi::document()));
+static ASYNCAPI: LazyLock<StaticDocument> =
+    LazyLock::new(|| StaticDocument::json(&asyncapi::document()));
 /// The schemas of events, by their names.
-static SCHEMAS: LazyLock<HashMap<String, Document>> = LazyLock::new(|| {
+static SCHEMAS: LazyLock<HashMap<String, StaticDocument>> = LazyLock::new(|| {
     let schemas = events::schemas().into_iter();
     schemas
-        .map(|schema| (schema.name, Document::json(&schema.schema)))
+        .map(|schema| (schema.name, StaticDocument::json(&schema.schema)))
         .collect()
 });
 

@@ -194,10 +194,7 @@ impl Log {
             // The status comes from a task of its own. Without the wait, "not connected yet" would look like "lost".
             let _ = status.clone().wait_for(|status| status.number > 0).await;
         }
-        let jetstream = context::ContextBuilder::new()
-            .timeout(REQUEST_TIMEOUT)
-            .ack_timeout(ACK_TIMEOUT)
-            .build(client.clone());
+        let jetstream = jetstream(&client);
         let leaving = tokio::spawn(leave(client.clone(), lame_duck));
         Ok(Self {
             _leaving: Arc::new(AbortOnDropHandle::new(leaving)),
@@ -352,6 +349,13 @@ impl Log {
     pub(super) fn is_clustered(&self) -> bool {
         self.client.server_info().cluster.is_some()
     }
+}
+
+fn jetstream(client: &async_nats::Client) -> jetstream::Context {
+    context::ContextBuilder::new()
+        .timeout(REQUEST_TIMEOUT)
+        .ack_timeout(ACK_TIMEOUT)
+        .build(client.clone())
 }
 
 /// Connects to another server as soon as this one announces that it shuts down. It would end the connection a little

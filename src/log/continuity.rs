@@ -75,6 +75,7 @@ pub struct Divergence {
 /// A stream that was found in the place of the one that was read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FoundStream {
+    /// Its identity.
     pub log: LogIdentity,
     /// The sequence of its last message.
     pub seq: u64,

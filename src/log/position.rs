@@ -13,8 +13,8 @@ use super::stream::{LogState, StreamName};
 
 /// A stream that is missing for this long is gone. A server that has just started may not have loaded it yet.
 const GONE_AFTER: Duration = Duration::from_secs(3);
-/// A stream of a cluster that is missing, or lacks what was read, for this long has lost it. A leader that was cut off or paused
-/// notices within 10 s that it is none, and a new one may not have applied all that it has.
+/// A stream of a cluster that is missing, or lacks what was read, for this long has lost it. A leader that was cut off
+/// or paused notices within 10 s that it is none, and a new one may not have applied all that it has.
 const GONE_AFTER_IN_CLUSTER: Duration = Duration::from_secs(15);
 
 /// An error that retries cannot solve: the stream is not the one that was read so far, for this reason. It was created

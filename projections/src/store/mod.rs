@@ -47,7 +47,8 @@ pub const VIEWS_VERSION: u32 = 1;
 /// that sled never finds the disk full in the middle of a commit.
 const FREE_BYTES_MIN: u64 = 32 * 1024 * 1024;
 
-/// The free inodes without which nothing is written: sled keeps large values in files of their own, at most about one for each key of a commit.
+/// The free inodes without which nothing is written: sled keeps large values in files of their own, at most about one
+/// for each key of a commit.
 const FREE_INODES_MIN: u64 = 1024;
 /// The files that may still be opened, without which nothing is written: sled opens one at a time.
 const FREE_DESCRIPTORS_MIN: usize = 16;

@@ -9,12 +9,12 @@ use axum::http::{HeaderMap, HeaderValue};
 use axum::response::Response;
 use axum::routing::get;
 
-use crate::http::document::Document;
 use crate::http::error::ApiError;
 use crate::http::routes::Routes;
+use crate::http::static_document::StaticDocument;
 
 /// All files of `web/` but the templates, by their paths in that folder.
-static ASSETS: LazyLock<BTreeMap<&str, Document>> =
+static ASSETS: LazyLock<BTreeMap<&str, StaticDocument>> =
     LazyLock::new(|| include!(concat!(env!("OUT_DIR"), "/assets.rs")).into());
 
 pub(super) fn router() -> Routes {

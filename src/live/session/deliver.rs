@@ -18,7 +18,7 @@ const BEHIND_MAX: u64 = 4_096;
 const TAIL_MESSAGES_MAX: usize = 512;
 
 /// What an open, writable client does next.
-enum Step {
+enum DeliveryStep {
     /// Its messages are those of views that were replaced.
     StartOver,
     FinishReplay(Replay),
@@ -142,30 +142,30 @@ impl Session {
             }
             let position = self.context.feed.position();
             match self.next_step(&position) {
-                Step::StartOver => self.start_over(VIEWS_REBUILT),
-                Step::FinishReplay(replay) => self.finish_replay(&replay),
-                Step::CatchUp => self.catch_up(&position, now),
-                Step::MoveToEnd => return self.move_to(&position),
-                Step::Wait => return,
+                DeliveryStep::StartOver => self.start_over(VIEWS_REBUILT),
+                DeliveryStep::FinishReplay(replay) => self.finish_replay(&replay),
+                DeliveryStep::CatchUp => self.catch_up(&position, now),
+                DeliveryStep::MoveToEnd => return self.move_to(&position),
+                DeliveryStep::Wait => return,
             }
         }
     }
 
-    fn next_step(&mut self, position: &Position) -> Step {
+    fn next_step(&mut self, position: &Position) -> DeliveryStep {
         let cursor = &mut self.cursor;
         if position.generation != cursor.generation {
-            Step::StartOver
+            DeliveryStep::StartOver
         } else if let Some(replay) = cursor.finish_replay() {
-            Step::FinishReplay(replay)
+            DeliveryStep::FinishReplay(replay)
         } else if cursor.is_current {
-            Step::Wait
+            DeliveryStep::Wait
         } else if cursor.next_index >= position.head {
-            Step::MoveToEnd
+            DeliveryStep::MoveToEnd
         } else if self.timers.flush_due.is_some() && cursor.replay.is_none() {
             // Conflated messages are held back until then.
-            Step::Wait
+            DeliveryStep::Wait
         } else {
-            Step::CatchUp
+            DeliveryStep::CatchUp
         }
     }
 

@@ -19,20 +19,20 @@ use axum::routing::get;
 
 use self::site::Site;
 use super::{HTML, SCRIPT_POLICY, add_page_headers, html_response};
-use crate::http::document::Document;
 use crate::http::error::ApiError;
 use crate::http::routes::Routes;
 use crate::http::state::App;
+use crate::http::static_document::StaticDocument;
 
 /// All pages. They are the same for as long as the service runs.
 static SITE: LazyLock<Result<Site, askama::Error>> = LazyLock::new(Site::render);
 
 /// The page of `railbird dev`, which can ask the service for the key.
-fn with_dev_key(page: &Document) -> Document {
+fn with_dev_key(page: &StaticDocument) -> StaticDocument {
     let text = String::from_utf8_lossy(page.bytes());
     let form = "<form id=\"key\"";
     let text = text.replace(form, &format!("{form} data-dev-key=\"dev/key\""));
-    Document::new(HTML, text)
+    StaticDocument::new(HTML, text)
 }
 
 pub(super) fn router() -> Routes {

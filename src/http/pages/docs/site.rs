@@ -8,9 +8,9 @@ use serde::Serialize;
 use super::markdown::{self, DocSection, Rendered};
 use super::{messages, reference};
 use crate::asyncapi;
-use crate::http::document::Document;
 use crate::http::openapi;
 use crate::http::pages::HTML;
+use crate::http::static_document::StaticDocument;
 
 /// A page of the navigation.
 #[derive(Debug)]
@@ -157,7 +157,7 @@ struct SearchEntry {
 
 #[derive(Debug)]
 pub(super) struct Site {
-    pub(super) documents: HashMap<String, Document>,
+    pub(super) documents: HashMap<String, StaticDocument>,
 }
 
 impl Site {
@@ -187,10 +187,10 @@ impl Site {
             let (html, _) = render(&path, &source, false)?;
             documents.insert(path, html_document(html));
         }
-        let picture = Document::new("image/png", BOARD_PICTURE);
+        let picture = StaticDocument::new("image/png", BOARD_PICTURE);
         documents.insert("docs/board.png".to_owned(), picture);
         let index = serde_json::to_string(&index).map_err(askama::Error::custom)?;
-        let index = Document::new("application/json", index);
+        let index = StaticDocument::new("application/json", index);
         documents.insert("docs/search.json".to_owned(), index);
         Ok(Self { documents })
     }
@@ -201,8 +201,8 @@ impl Site {
     }
 }
 
-fn html_document(html: String) -> Document {
-    Document::new(HTML, html)
+fn html_document(html: String) -> StaticDocument {
+    StaticDocument::new(HTML, html)
 }
 
 fn file_path(path: &str) -> String {

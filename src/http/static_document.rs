@@ -1,4 +1,5 @@
-//! [`Document`]: an answer that is the same for the life of the process. Its bytes are made once, and compressed once.
+//! [`StaticDocument`]: an answer that is the same for the life of the process. Its bytes are made once, and compressed
+//! once.
 
 use std::io::Write;
 use std::sync::OnceLock;
@@ -17,14 +18,14 @@ use super::COMPRESSED_BYTES_MIN;
 use super::entity_tag::{EntityTag, is_zero_weight};
 
 #[derive(Debug)]
-pub(super) struct Document {
+pub(super) struct StaticDocument {
     content_type: &'static str,
     bytes: Bytes,
     etag: EntityTag,
     gzip: OnceLock<Bytes>,
 }
 
-impl Document {
+impl StaticDocument {
     pub(super) fn new(content_type: &'static str, bytes: impl Into<Bytes>) -> Self {
         let bytes = bytes.into();
         Self {
