@@ -52,6 +52,24 @@ async fn a_configuration_is_checked_beside_the_service_that_runs_with_it() {
     );
 }
 
+/// Compose passes unset variables as empty ones.
+#[tokio::test]
+async fn an_empty_variable_counts_as_unset_for_every_flag() {
+    let page = include_str!("../../docs/commands.md");
+    let variables = page.split('`').filter(|word| word.starts_with("RAILBIRD_"));
+    let variables: Vec<String> = variables.map(str::to_owned).collect();
+    assert!(variables.len() > 30, "{variables:?}");
+    let data = tempfile::tempdir().unwrap();
+    let data = data.path().join("data").display().to_string();
+    let mut check = command();
+    check.args(["check-config", "--data", &data]);
+    check.envs(variables.iter().map(|variable| (variable, "")));
+    let output = tokio::task::spawn_blocking(move || check.output());
+    let output = output.await.unwrap().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{text}");
+}
+
 #[tokio::test]
 async fn all_errors_are_found_at_once_and_nothing_is_touched() {
     let folder = tempfile::tempdir().unwrap();
