@@ -8,8 +8,8 @@ import logging
 import random
 import re
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -18,7 +18,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus, InvalidURI, WebSocketException
 
 if TYPE_CHECKING:
-    from typing_extensions import Self, Unpack
+    from typing_extensions import Unpack
 
 HEARTBEAT_MS_DEFAULT = 5_000  # Until the service has sent its own value.
 SILENT_HEARTBEATS_MAX = 2  # A connection that is silent for longer is dead, also if the system calls it open.
@@ -68,7 +68,7 @@ class LiveOddsClosed(Exception):
     """The same request would fail again, for example with a revoked key: set ``api_key`` and iterate again."""
 
 
-class LiveOdds:
+class LiveOdds(AsyncIterator[Message], AbstractAsyncContextManager["LiveOdds"]):
     """Iterating connects, and returns each message of the service once, in order. After a ``welcome`` without
     ``"recovered": true`` and after a ``resync``, discard every board. The iteration ends after ``close``, and raises
     `LiveOddsClosed` if the same request would fail again.
@@ -99,14 +99,8 @@ class LiveOdds:
         self._acks: dict[str, Message] = {}  # The answers to them.
         self._unsent: list[Message] = []  # Those that this connection has not sent.
 
-    async def __aenter__(self) -> Self:
-        return self
-
     async def __aexit__(self, *_: object) -> None:
         await self.close()
-
-    def __aiter__(self) -> Self:
-        return self
 
     async def __anext__(self) -> Message:
         while self._socket or await self._pause():
@@ -115,8 +109,7 @@ class LiveOdds:
                 await self._send()
                 # It is one silence, also if the iteration is cancelled meanwhile.
                 self._silent_at = self._silent_at or time.monotonic() + self._silence_max
-                text = await asyncio.wait_for(socket.recv(), self._silent_at - time.monotonic())
-                message: Message = json.loads(text)
+                message: Message = json.loads(await asyncio.wait_for(socket.recv(), self._silent_at - time.monotonic()))
                 event = message["event"]
             except (OSError, WebSocketException, asyncio.TimeoutError, ValueError, LookupError, TypeError) as error:
                 if not self._ended.is_set():
@@ -153,8 +146,7 @@ class LiveOdds:
     async def _request(self, op: str, filter: Filter) -> str:
         self._request_count += 1
         id = str(self._request_count)
-        self._requests[id] = {"op": op, "id": id, **_to_request(filter)}
-        self._unsent.append(self._requests[id])
+        self._unsent.append(self._requests.setdefault(id, {"op": op, "id": id, **_to_request(filter)}))
         await self._send()
         return id
 
@@ -172,16 +164,14 @@ class LiveOdds:
         return not self._ended.is_set()
 
     async def _connect(self) -> ClientConnection:
-        if not self._attempt:
-            self._closing, self._unsent, self._silent_at = {}, list(self._requests.values()), 0.0
-            self._attempt = asyncio.create_task(self._open())
-        await asyncio.wait([self._attempt])
-        attempt, self._attempt = self._attempt, None
-        socket = attempt.result()
-        self._socket = None if self._ended.is_set() else socket
-        return socket
+        attempt = self._attempt = self._attempt or asyncio.create_task(self._open())
+        await asyncio.wait([attempt])
+        self._attempt = None
+        self._socket = None if self._ended.is_set() else attempt.result()
+        return attempt.result()
 
     async def _open(self) -> ClientConnection:
+        self._closing, self._unsent, self._silent_at = {}, list(self._requests.values()), 0.0
         socket = await _Connect(
             f"{self._url}?{urlencode(self._query | self._position)}",
             additional_headers={"X-API-Key": self.api_key} if self.api_key else None,
