@@ -191,7 +191,7 @@ fn one_node_becomes_three_without_losing_an_event() {
         "{answers:?}"
     );
     let after = log(&machine);
-    assert!(before.len() > 100 && acknowledged.len() > 10);
+    assert!(before.len() > 218 && acknowledged.len() > 10);
     assert_eq!(
         after[..before.len()],
         before,
