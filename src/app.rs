@@ -428,10 +428,7 @@ fn health(
     draining: &Shutdown,
 ) -> Health {
     Health {
-        monitor: FeedMonitor {
-            projector: fold.projector.status.clone(),
-            connection: logs.events.connection(),
-        },
+        monitor: FeedMonitor::new(fold.projector.status.clone(), logs.events.connection()),
         feed: fold.feed.clone(),
         views: Arc::clone(&fold.views),
         keys: Arc::clone(&accounts.keys),

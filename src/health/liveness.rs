@@ -81,21 +81,46 @@ impl FeedHealth {
 }
 
 /// The sources of the feed's health. Clones share them.
+///
+/// It returns copies. A thread that holds one guard of a watch channel and takes another one of the same channel never
+/// ends if a value is sent between the two.
 #[derive(Debug, Clone)]
 pub struct FeedMonitor {
-    /// The progress of the projector.
-    pub projector: watch::Receiver<Status>,
-    /// Whether the service is connected to the log.
-    pub connection: watch::Receiver<ConnectionStatus>,
+    projector: watch::Receiver<Status>,
+    connection: watch::Receiver<ConnectionStatus>,
 }
 
 impl FeedMonitor {
+    /// The monitor of a projector and of its connection to the log.
+    #[must_use]
+    pub fn new(
+        projector: watch::Receiver<Status>,
+        connection: watch::Receiver<ConnectionStatus>,
+    ) -> Self {
+        Self {
+            projector,
+            connection,
+        }
+    }
+
+    /// The progress of the projector.
+    #[must_use]
+    pub fn progress(&self) -> Status {
+        self.projector.borrow().clone()
+    }
+
+    /// Whether the service is connected to the log.
+    #[must_use]
+    pub fn connection(&self) -> ConnectionStatus {
+        *self.connection.borrow()
+    }
+
     #[must_use]
     pub fn liveness(&self) -> Liveness {
-        Liveness::of(&self.projector.borrow(), *self.connection.borrow())
+        Liveness::of(&self.progress(), self.connection())
     }
 
     pub(crate) fn health(&self) -> FeedHealth {
-        FeedHealth::of(&self.projector.borrow(), *self.connection.borrow())
+        FeedHealth::of(&self.progress(), self.connection())
     }
 }

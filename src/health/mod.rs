@@ -49,7 +49,7 @@ impl Health {
     /// The state of the service now.
     #[must_use]
     pub fn state(&self) -> ServiceState {
-        let fold = self.monitor.projector.borrow().clone();
+        let fold = self.monitor.progress();
         let has_views = self.views.read_current().is_some();
         let (_, oldest_mail) = self.ledger.borrow().waiting_mails(Timestamp::now());
         ServiceState {
@@ -57,7 +57,7 @@ impl Health {
             has_views,
             // The first views of a service replace none.
             is_rebuilding: fold.rebuild.is_some() && (has_views || !self.views.note().is_empty()),
-            connection: *self.monitor.connection.borrow(),
+            connection: self.monitor.connection(),
             divergences: self.continuity.divergences(),
             keys: match (self.keys.is_complete(), self.keys.is_stale()) {
                 (false, _) => KeysState::NotReadYet,

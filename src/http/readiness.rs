@@ -155,7 +155,7 @@ impl Readiness {
 
 impl AdminStatus {
     pub(super) fn of(app: &App) -> Self {
-        let failure = app.projector.status.borrow().failure.clone();
+        let failure = app.health.monitor.progress().failure;
         Self {
             readiness: Readiness::of(app, None),
             failure: failure.map(|failure| failure.reason),

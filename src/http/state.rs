@@ -129,14 +129,14 @@ impl App {
 
     /// Whether the views reflect the log, so that what they do not have does not exist.
     pub(super) fn is_caught_up(&self) -> bool {
-        self.projector.status.borrow().phase == Phase::Live
+        self.health.monitor.progress().phase == Phase::Live
     }
 
     /// # Errors
     /// Returns [`ApiError::NotReady`] unless the live channel has the images of the views: those of the log, or of the
     /// log that they were folded from.
     pub(super) fn require_feed(&self) -> Result<(), ApiError> {
-        match self.projector.status.borrow().phase {
+        match self.health.monitor.progress().phase {
             Phase::Live | Phase::Diverged => Ok(()),
             _ => Err(self.not_ready()),
         }

@@ -20,9 +20,10 @@ pub(super) struct ViewsState {
 
 impl ViewsState {
     pub(super) fn of(app: &App) -> Self {
+        let progress = app.health.monitor.progress();
         Self {
-            seq: app.projector.status.borrow().seq,
-            feed: app.health.monitor.liveness(),
+            seq: progress.seq,
+            feed: Liveness::of(&progress, app.health.monitor.connection()),
         }
     }
 

@@ -176,10 +176,7 @@ mod tests {
             feed: Feed::default(),
             metrics: Arc::default(),
             keys: Arc::new(KeyCache::new(Plans::default(), Duration::MAX)),
-            monitor: FeedMonitor {
-                projector: watch::channel(status).1,
-                connection: watch::channel(connection).1,
-            },
+            monitor: FeedMonitor::new(watch::channel(status).1, watch::channel(connection).1),
             shutdown: Shutdown::new(),
         }
     }

@@ -44,9 +44,10 @@ impl Lag {
     /// Whether the log has events that the views have not, and had some for too long.
     #[must_use]
     pub fn is_too_long(&self) -> bool {
+        let is_connected = self.connection.borrow().up;
         let status = self.projector.borrow();
         !self.max.is_zero()
-            && self.connection.borrow().up
+            && is_connected
             && status.phase == Phase::Live
             && status.pending > 0
             && status.freshness.age() > self.max

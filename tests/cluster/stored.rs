@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, HashMap};
 
 use async_nats::jetstream;
-use async_nats::jetstream::consumer::pull::OrderedConfig;
-use futures::StreamExt;
+use futures::stream::{self, StreamExt};
 use serde_json::Value;
 
 use super::feeders::Acknowledged;
 use crate::support::*;
+
+const READS_CONCURRENT: usize = 64;
 
 /// The events by sequence.
 #[derive(Debug)]
@@ -20,23 +21,19 @@ pub(super) struct StoredLog {
 impl StoredLog {
     pub(super) async fn read(cluster: &Cluster) -> Self {
         let context = jetstream::new(cluster.client_of("admin").await);
-        let mut stream = context.get_stream("RACING").await.unwrap();
-        let last = stream.info().await.unwrap().state.last_sequence;
-        let consumer = stream
-            .create_consumer(OrderedConfig::default())
-            .await
-            .unwrap();
-        let mut messages = consumer.messages().await.unwrap();
+        let mut log = context.get_stream("RACING").await.unwrap();
+        let last = log.info().await.unwrap().state.last_sequence;
+        // One by one: a consumer of the library may stall without an end.
+        let mut messages = stream::iter(1..=last)
+            .map(|seq| log.get_raw_message(seq))
+            .buffered(READS_CONCURRENT);
         let (mut events, mut ids) = (BTreeMap::new(), BTreeMap::new());
-        while ids.last_key_value().is_none_or(|(seq, _)| *seq < last) {
-            let message = messages.next().await.unwrap().unwrap();
-            let seq = message.info().unwrap().stream_sequence;
-            let id = message
-                .headers
-                .as_ref()
-                .and_then(|headers| headers.get("Nats-Msg-Id"));
-            ids.insert(seq, id.unwrap().to_string());
-            events.insert(seq, serde_json::from_slice(&message.payload).unwrap());
+        while let Some(message) = messages.next().await {
+            let message = message.unwrap();
+            let id = message.headers.get("Nats-Msg-Id").unwrap();
+            ids.insert(message.sequence, id.to_string());
+            let event = serde_json::from_slice(&message.payload).unwrap();
+            events.insert(message.sequence, event);
         }
         Self { events, ids }
     }

@@ -84,7 +84,7 @@ impl RawFeeder {
 }
 
 async fn reconnects(railbird: &Railbird) -> u64 {
-    railbird.app.health.monitor.connection.borrow().number
+    railbird.app.health.monitor.connection().number
 }
 
 #[tokio::test]

@@ -102,6 +102,16 @@ pub(crate) async fn try_send(
     headers: &[(&str, &str)],
     body: String,
 ) -> Result<Reply, Box<dyn std::error::Error + Send + Sync>> {
+    timeout(PATIENCE, exchange(address, method, path, headers, body)).await?
+}
+
+async fn exchange(
+    address: SocketAddr,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: String,
+) -> Result<Reply, Box<dyn std::error::Error + Send + Sync>> {
     let stream = TokioIo::new(TcpStream::connect(address).await?);
     let (mut sender, connection) = hyper::client::conn::http1::handshake(stream).await?;
     tokio::spawn(connection);

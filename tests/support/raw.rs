@@ -176,14 +176,24 @@ impl Reader {
     /// All frames up to the end of the connection.
     pub(crate) async fn until_end(&mut self) -> Vec<Got> {
         let mut all = Vec::new();
-        loop {
-            let got = self.next().await;
-            let over = matches!(got, Got::End | Got::Reset);
-            all.push(got);
-            if over {
-                return all;
+        // Heartbeats go on for ever.
+        let ended = timeout(PATIENCE, async {
+            loop {
+                let got = self.next().await;
+                let over = matches!(got, Got::End | Got::Reset);
+                all.push(got);
+                if over {
+                    return;
+                }
             }
-        }
+        });
+        let is_ended = ended.await.is_ok();
+        assert!(
+            is_ended,
+            "the connection is open after {} frames",
+            all.len()
+        );
+        all
     }
 
     pub(crate) async fn next(&mut self) -> Got {

@@ -1,7 +1,10 @@
 //! How a service says how fresh its answers are, and what it does when it cannot know.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use futures::future::join_all;
 use railbird::health::STALE_AFTER;
 use serde_json::Value;
 
@@ -256,4 +259,52 @@ async fn a_replica_that_is_cut_off_leaves_the_resume_of_what_it_has_not_read_to_
     .await;
     let mut socket = Socket::connect(railbird.http, &resume_from(seq + 1)).await;
     assert_eq!(socket.next().await.unwrap()["reason"], "ahead");
+}
+
+/// A read that held the progress of the views while it asked for it again waited for the projector, and the projector
+/// for that read.
+#[tokio::test(flavor = "multi_thread")]
+async fn reads_and_events_never_wait_for_each_other() {
+    const CLIENTS: u16 = 4;
+    const READS: usize = 2_000;
+    let nats = Nats::start();
+    let data = tempfile::tempdir().unwrap();
+    let serving = Serving::start_with(
+        &["--http", "127.0.0.1:0", "--nats", &nats.url()],
+        data.path(),
+    );
+    let key = issue_key(&nats).await;
+    until_valid(serving.http, &key).await;
+    let is_over = Arc::new(AtomicBool::new(false));
+    let feeders = (1..=CLIENTS).map(|race| {
+        let is_over = Arc::clone(&is_over);
+        let log = nats.log();
+        async move {
+            let log = log.await;
+            for n in 0.. {
+                log.append(outgoing(&odds("ST", race, &second(n), &[2.5])))
+                    .await
+                    .unwrap();
+                if is_over.load(Ordering::Relaxed) {
+                    break;
+                }
+            }
+        }
+    });
+    let readers = (0..CLIENTS).map(|_| {
+        let (address, key) = (serving.http, key.clone());
+        tokio::spawn(async move {
+            for _ in 0..READS {
+                let reply = request(address, "GET", HORSE, &[("x-api-key", &key)]).await;
+                assert_eq!(reply.header("railbird-feed"), "live");
+            }
+        })
+    });
+    let all_read = async {
+        for reader in readers.collect::<Vec<_>>() {
+            reader.await.unwrap();
+        }
+        is_over.store(true, Ordering::Relaxed);
+    };
+    tokio::join!(join_all(feeders), all_read);
 }

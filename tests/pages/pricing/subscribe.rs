@@ -217,7 +217,7 @@ async fn the_response_does_not_reveal_whether_an_address_is_known_while_the_log_
     site.nats.thaw();
     site.nats.kill();
     eventually("the service has noticed", || async {
-        !site.replicas[0].app.health.monitor.connection.borrow().up
+        !site.replicas[0].app.health.monitor.connection().up
     })
     .await;
     compare(&site, "a server that is gone", Some(503)).await;
