@@ -69,7 +69,8 @@ try {
   const before = await age.textContent();
   await age.filter({ hasNotText: new RegExp(`^${before}$`) }).waitFor();
   await page.unroute("**/status");
-  await Promise.all(held.map((route) => route.continue()));
+  // The page has given up those that took too long.
+  await Promise.allSettled(held.map((route) => route.continue()));
   report({ ticks: true });
 
   await page.getByRole("button", { name: "Pause" }).click();
