@@ -107,8 +107,8 @@ function tick() {
     element.textContent = duration(Number(element.dataset.age) + elapsed);
   }
   const age = `${duration(elapsed)} ago`;
-  if (isFailing) freshness.textContent = `As of ${age}. Trying again.`;
-  else if (isPaused) freshness.textContent = `Paused, as of ${age}.`;
+  if (isPaused) freshness.textContent = `Paused, as of ${age}.`;
+  else if (isFailing) freshness.textContent = `As of ${age}. Trying again.`;
   else freshness.textContent = `Updated ${age}.`;
 }
 
