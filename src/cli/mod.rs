@@ -45,7 +45,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, registry};
 
 use self::secret::read_secret;
-use self::watch::WatchError;
+use self::watch::Unwatchable;
 use crate::limits::plans::Plans;
 use crate::log::{Log, LogError, NatsConfig, Replicas};
 use crate::supervisor::TaskEnded;
@@ -283,7 +283,10 @@ fn exit_code(error: &anyhow::Error) -> u8 {
             _ => EXIT_FAILURE,
         };
     }
-    if error.downcast_ref().is_some_and(WatchError::is_unavailable) {
+    if error
+        .downcast_ref()
+        .is_some_and(Unwatchable::is_unavailable)
+    {
         EXIT_UNAVAILABLE
     } else if error.is::<WrongUse>() {
         EXIT_USAGE

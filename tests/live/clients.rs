@@ -18,7 +18,7 @@ use crate::support::*;
 const DRIVERS: [&str; 2] = ["driver.mjs", "driver.py"];
 
 /// A way to the service that can be moved to another address, cut, or made to pass nothing on.
-struct Gateway {
+pub(super) struct Gateway {
     address: SocketAddr,
     target: Arc<Mutex<SocketAddr>>,
     connections: watch::Sender<Treatment>,
@@ -36,7 +36,7 @@ enum Treatment {
 }
 
 impl Gateway {
-    async fn start(target: SocketAddr) -> Self {
+    pub(super) async fn start(target: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let target = Arc::new(Mutex::new(target));
@@ -67,18 +67,18 @@ impl Gateway {
         }
     }
 
-    fn url(&self) -> String {
+    pub(super) fn url(&self) -> String {
         format!("ws://{}/ws/live/odds", self.address)
     }
 
     /// Ends the open connections; new ones lead to this address.
-    fn cut_to(&self, target: SocketAddr) {
+    pub(super) fn cut_to(&self, target: SocketAddr) {
         *self.target.lock().unwrap() = target;
         self.connections.send_replace(Treatment::Cut);
     }
 
     /// Passes nothing on, in either direction, on the connections that are open.
-    fn freeze(&self) {
+    pub(super) fn freeze(&self) {
         self.connections.send_replace(Treatment::Freeze);
     }
 }
@@ -130,7 +130,7 @@ impl Example {
     }
 }
 
-async fn quote(nats: &Nats, race: u16, n: u64) -> u64 {
+pub(super) async fn quote(nats: &Nats, race: u16, n: u64) -> u64 {
     nats.publish([odds("ST", race, &second(n), &[1.5 + n as f64, 1.4])])
         .await
 }

@@ -10,6 +10,7 @@ mod golden;
 mod ops;
 mod order;
 mod rfc6455;
+mod rust_client;
 mod slow;
 mod violations;
 

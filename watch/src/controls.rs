@@ -1,13 +1,13 @@
 //! [`BoardControls`]: the keys of the board, and the state that they change.
 
+use client::message::Race;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use events::RaceKey;
 
-use super::boards::WatchBoards;
+use crate::boards::WatchBoards;
 
 /// The effect of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum KeyAction {
+pub(crate) enum KeyAction {
     Quit,
     NextRace,
     PreviousRace,
@@ -17,7 +17,7 @@ pub(super) enum KeyAction {
 }
 
 /// The keys and their effects, as the help shows them.
-pub(super) const HELP: [(&str, &str); 5] = [
+pub(crate) const HELP: [(&str, &str); 5] = [
     ("q, Ctrl-C", "quit"),
     ("n, Right, Down, Tab", "show the next race first"),
     ("p, Left, Up", "show the previous race first"),
@@ -26,7 +26,7 @@ pub(super) const HELP: [(&str, &str); 5] = [
 ];
 
 impl KeyAction {
-    pub(super) fn of(key: KeyEvent) -> Option<Self> {
+    pub(crate) fn of(key: KeyEvent) -> Option<Self> {
         // A terminal in raw mode sends Ctrl-C as a key instead of a signal.
         if key.modifiers.contains(KeyModifiers::CONTROL) {
             return (key.code == KeyCode::Char('c')).then_some(Self::Quit);
@@ -47,22 +47,22 @@ impl KeyAction {
 
 /// The part of the board's state that keys change.
 #[derive(Debug, Default)]
-pub(super) struct BoardControls {
+pub(crate) struct BoardControls {
     /// The race that is shown first; `None` for the first one in display order.
-    pub(super) selected: Option<RaceKey>,
+    pub(crate) selected: Option<Race>,
     /// The boards as they were when the board was paused.
-    pub(super) paused: Option<WatchBoards>,
-    pub(super) help: bool,
+    pub(crate) paused: Option<WatchBoards>,
+    pub(crate) help: bool,
 }
 
 impl BoardControls {
     /// The boards to show: those of the pause, or the live ones.
-    pub(super) fn shown<'a>(&'a self, live: &'a WatchBoards) -> &'a WatchBoards {
+    pub(crate) fn shown<'a>(&'a self, live: &'a WatchBoards) -> &'a WatchBoards {
         self.paused.as_ref().unwrap_or(live)
     }
 
     /// Applies the action of a key. [`KeyAction::Quit`] is left to the caller.
-    pub(super) fn apply(&mut self, action: KeyAction, live: &WatchBoards) {
+    pub(crate) fn apply(&mut self, action: KeyAction, live: &WatchBoards) {
         match action {
             KeyAction::Quit => {}
             KeyAction::NextRace => self.selected = self.neighbour(live, 1),
@@ -75,10 +75,10 @@ impl BoardControls {
     }
 
     /// The race so many steps after the selected one, in a circle; `None` for the first.
-    fn neighbour(&self, live: &WatchBoards, steps: isize) -> Option<RaceKey> {
+    fn neighbour(&self, live: &WatchBoards, steps: isize) -> Option<Race> {
         let order = self.shown(live).in_display_order();
         let last = order.len().checked_sub(1)?;
-        let is_selected = |key: &RaceKey| self.selected.as_ref() == Some(key);
+        let is_selected = |key: &Race| self.selected.as_ref() == Some(key);
         let current = order.iter().position(|(key, _)| is_selected(key));
         let next = match current.unwrap_or(0).checked_add_signed(steps) {
             Some(next) if next <= last => next,
@@ -114,7 +114,7 @@ mod tests {
         let mut selected_after = |action| {
             controls.apply(action, &boards);
             let selected = controls.selected.as_ref();
-            selected.map(|key| key.race_number.get())
+            selected.map(|key| key.race_number)
         };
         assert_eq!(selected_after(KeyAction::NextRace), Some(2));
         assert_eq!(selected_after(KeyAction::NextRace), Some(3));

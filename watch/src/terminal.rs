@@ -10,15 +10,15 @@ use jiff::Timestamp;
 use ratatui::DefaultTerminal;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
-use super::boards::WatchBoards;
-use super::controls::{BoardControls, KeyAction};
-use super::draw::BoardView;
-use super::status::WatchStatus;
+use crate::boards::WatchBoards;
+use crate::controls::{BoardControls, KeyAction};
+use crate::draw::BoardView;
+use crate::status::WatchStatus;
 
 const REDRAW_INTERVAL: Duration = Duration::from_millis(200);
 
 /// A terminal in raw mode with the alternate screen, for as long as boards are drawn on it.
-pub(super) struct BoardTerminal {
+pub(crate) struct BoardTerminal {
     terminal: DefaultTerminal,
     input: EventStream,
     redraw: Interval,
@@ -28,7 +28,7 @@ pub(super) struct BoardTerminal {
 
 impl BoardTerminal {
     /// Opens the terminal; `None` if standard output is not a terminal that can be drawn on.
-    pub(super) fn open() -> io::Result<Option<Self>> {
+    pub(crate) fn open() -> io::Result<Option<Self>> {
         let dumb = std::env::var_os("TERM").is_none_or(|name| name == "dumb");
         if dumb || !io::stdout().is_terminal() {
             return Ok(None);
@@ -46,7 +46,7 @@ impl BoardTerminal {
     }
 
     /// Waits until the boards have to be drawn; returns the action of a key if one was pressed.
-    pub(super) async fn input(&mut self) -> io::Result<Option<KeyAction>> {
+    pub(crate) async fn input(&mut self) -> io::Result<Option<KeyAction>> {
         tokio::select! {
             _ = self.redraw.tick() => Ok(None),
             Some(event) = self.input.next() => match event? {
@@ -57,7 +57,7 @@ impl BoardTerminal {
     }
 
     /// Applies the action of a key, and draws the boards. The terminal receives only the cells that changed.
-    pub(super) fn draw(
+    pub(crate) fn draw(
         &mut self,
         action: Option<KeyAction>,
         boards: &WatchBoards,

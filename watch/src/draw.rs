@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use events::{Odds, RaceKey};
+use client::message::{Quote, Race, ResultUpdate};
 use jiff::Timestamp;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -10,10 +10,9 @@ use ratatui::style::{Color, Stylize};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Clear, Paragraph, Row, Sparkline, Table, Widget};
 
-use super::boards::{TREND_LEN_MAX, WatchBoard, WatchBoards};
-use super::controls::{BoardControls, HELP};
-use super::message::{WatchResult, WatchRunner};
-use super::status::{Age, ConnectionState, WatchStatus};
+use crate::boards::{TREND_LEN_MAX, WatchBoard, WatchBoards};
+use crate::controls::{BoardControls, HELP};
+use crate::status::{Age, ConnectionState, WatchStatus};
 
 /// Boards are side by side if each gets this width.
 const BOARD_WIDTH_MIN: u16 = 72;
@@ -39,15 +38,15 @@ const FINISHERS_SHOWN: usize = 3;
 const KEY_HINT: &str = "? help  q quit";
 
 /// Everything that is on the screen.
-pub(super) struct BoardView<'a> {
-    pub(super) boards: &'a WatchBoards,
-    pub(super) status: &'a WatchStatus,
-    pub(super) controls: &'a BoardControls,
+pub(crate) struct BoardView<'a> {
+    pub(crate) boards: &'a WatchBoards,
+    pub(crate) status: &'a WatchStatus,
+    pub(crate) controls: &'a BoardControls,
     /// Scheme, host and port of the service.
-    pub(super) address: &'a str,
-    pub(super) now: Timestamp,
+    pub(crate) address: &'a str,
+    pub(crate) now: Timestamp,
     /// Colours repeat the meaning of arrows and words, so they can be left out.
-    pub(super) colours: bool,
+    pub(crate) colours: bool,
 }
 
 impl Widget for &BoardView<'_> {
@@ -91,13 +90,13 @@ impl BoardView<'_> {
     }
 
     /// Draws a board; if it does not fit, its last line counts the lines that are missing.
-    fn render_board(&self, key: &RaceKey, board: &WatchBoard, area: Rect, buf: &mut Buffer) {
+    fn render_board(&self, key: &Race, board: &WatchBoard, area: Rect, buf: &mut Buffer) {
         let race = format!("{} {} race {}", key.date, board.venue, key.race_number);
         let status = match board.status.as_str() {
             "open" => "open".green(),
             status => status.yellow(),
         };
-        let age = self.status.age(board.changed_at.timestamp(), self.now);
+        let age = self.status.age(board.changed_at, self.now);
         let age = format!("  {age}").into();
         Line::from(vec![race.bold(), "  ".into(), status, age]).render(area, buf);
         let missing = height(board).saturating_sub(area.height.into());
@@ -179,8 +178,11 @@ fn render_runners(board: &WatchBoard, area: Rect, buf: &mut Buffer) {
     }
 }
 
-fn runner_row<'a>(runner: &'a WatchRunner, columns: usize) -> Row<'a> {
-    let price = |odds: Option<Odds>| odds.map_or("-".to_owned(), |odds| odds.to_string()).into();
+fn runner_row<'a>(runner: &'a Quote, columns: usize) -> Row<'a> {
+    let price = |odds: Option<f64>| {
+        odds.map_or("-".to_owned(), |odds| format!("{odds:?}"))
+            .into()
+    };
     let number = match runner.number {
         0 => String::new(),
         number => number.to_string(),
@@ -188,7 +190,7 @@ fn runner_row<'a>(runner: &'a WatchRunner, columns: usize) -> Row<'a> {
     let (win, change) = match runner.win {
         Some(win) => {
             let (arrow, colour) = direction(win, runner.previous);
-            let price = format!("{win} {arrow}").fg(colour);
+            let price = format!("{win:?} {arrow}").fg(colour);
             (price, change(win, runner.opening))
         }
         None if runner.state.is_empty() => ("-  ".into(), Span::default()),
@@ -203,8 +205,8 @@ fn runner_row<'a>(runner: &'a WatchRunner, columns: usize) -> Row<'a> {
 }
 
 /// The arrow and the colour of a price, compared with an earlier one.
-fn direction(odds: Odds, earlier: Option<Odds>) -> (char, Color) {
-    match earlier.map_or(Ordering::Equal, |earlier| odds.cmp(&earlier)) {
+fn direction(odds: f64, earlier: Option<f64>) -> (char, Color) {
+    match earlier.map_or(Ordering::Equal, |earlier| odds.total_cmp(&earlier)) {
         Ordering::Less => ('▼', Color::Green),
         Ordering::Equal => (' ', Color::Reset),
         Ordering::Greater => ('▲', Color::Red),
@@ -212,13 +214,13 @@ fn direction(odds: Odds, earlier: Option<Odds>) -> (char, Color) {
 }
 
 /// The change of the win price since opening, in per cent.
-fn change(win: Odds, opening: Option<Odds>) -> Span<'static> {
+fn change(win: f64, opening: Option<f64>) -> Span<'static> {
     let (arrow, colour) = direction(win, opening);
-    match opening {
+    match opening.map(thousandths) {
         None => "-".into(),
-        Some(opening) if win == opening => "=".into(),
+        Some(opening) if thousandths(win) == opening => "=".into(),
         Some(opening) => {
-            let [win, opening] = [win, opening].map(|odds| u64::from(odds.thousandths()));
+            let win = thousandths(win);
             let percent = (win.abs_diff(opening) * 100 + opening / 2) / opening;
             format!("{arrow} {}%", percent.max(1)).fg(colour)
         }
@@ -228,9 +230,9 @@ fn change(win: Odds, opening: Option<Odds>) -> Span<'static> {
 /// The areas of the boards that fit, each in the first column of the screen that has room for it. The first board is
 /// placed even if it does not fit.
 fn arrange<'a>(
-    order: &[(&'a RaceKey, &'a WatchBoard)],
+    order: &[(&'a Race, &'a WatchBoard)],
     area: Rect,
-) -> Vec<(&'a RaceKey, &'a WatchBoard, Rect)> {
+) -> Vec<(&'a Race, &'a WatchBoard, Rect)> {
     let count = (area.width + BOARD_SPACING) / (BOARD_WIDTH_MIN + BOARD_SPACING);
     let columns = vec![Constraint::Fill(1); count.max(1).into()];
     let columns = Layout::horizontal(columns).spacing(BOARD_SPACING);
@@ -269,9 +271,14 @@ fn columns_that_fit(width: u16) -> usize {
     fitting.count().max(1)
 }
 
+/// A price in the smallest unit that prices have.
+fn thousandths(odds: f64) -> u64 {
+    (odds * 1_000.0).round() as u64
+}
+
 /// Prices as levels from 1 to 8, the lowest price at 1.
-fn trend_levels(trend: &[Odds]) -> Vec<u64> {
-    let prices = trend.iter().map(|odds| u64::from(odds.thousandths()));
+fn trend_levels(trend: &[f64]) -> Vec<u64> {
+    let prices = trend.iter().copied().map(thousandths);
     let min = prices.clone().min();
     let max = prices.clone().max();
     let min = min.unwrap_or_default();
@@ -280,7 +287,7 @@ fn trend_levels(trend: &[Odds]) -> Vec<u64> {
     prices.map(|price| 1 + (price - min) * 7 / range).collect()
 }
 
-fn result_text(result: &WatchResult) -> String {
+fn result_text(result: &ResultUpdate) -> String {
     let finishers = result.runners.iter().take(FINISHERS_SHOWN);
     let names = finishers.map(|runner| format!("{} {}", runner.position, runner.horse_name));
     let names = Vec::from_iter(names);
@@ -317,7 +324,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::cli::watch::controls::KeyAction;
+    use crate::controls::KeyAction;
 
     const NOW: &str = "2026-11-21T09:01:20Z";
 

@@ -3,27 +3,25 @@
 use std::fmt;
 use std::time::Duration;
 
-use events::Text;
+use client::Message;
 use jiff::{SignedDuration, Timestamp};
 
-use super::message::WatchMessage;
-
 #[derive(Debug, Default)]
-pub(super) struct WatchStatus {
-    pub(super) connection: ConnectionState,
+pub(crate) struct WatchStatus {
+    pub(crate) connection: ConnectionState,
     /// The highest `seq` received on this connection.
-    pub(super) seq: u64,
+    pub(crate) seq: u64,
     /// `live`, `stale` or `down`; empty if the service has not sent it.
-    pub(super) feed: Text,
-    pub(super) heartbeat_at: Option<Timestamp>,
+    pub(crate) feed: String,
+    pub(crate) heartbeat_at: Option<Timestamp>,
     /// The number of gaps in the messages of a race. The service promises that there are none.
-    pub(super) gaps: u64,
+    pub(crate) gaps: u64,
     /// How far the clock of the service is ahead of the local clock.
     clock_offset: SignedDuration,
 }
 
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub(super) enum ConnectionState {
+pub(crate) enum ConnectionState {
     #[default]
     Connecting,
     Connected,
@@ -34,23 +32,21 @@ pub(super) enum ConnectionState {
 }
 
 impl WatchStatus {
-    pub(super) fn apply(&mut self, message: &WatchMessage, now: Timestamp) {
+    pub(crate) fn apply(&mut self, message: &Message, now: Timestamp) {
         self.connection = ConnectionState::Connected;
         match message {
-            WatchMessage::Welcome(welcome) => {
-                self.clock_offset = welcome.server_time.timestamp().duration_since(now);
+            Message::Welcome(welcome) => {
+                self.clock_offset = welcome.server_time.duration_since(now);
                 self.seq = welcome.seq;
                 self.feed = welcome.feed.state.clone();
                 self.heartbeat_at = None;
             }
-            WatchMessage::Heartbeat {
-                server_time, feed, ..
-            } => {
-                self.clock_offset = server_time.timestamp().duration_since(now);
-                self.feed = feed.state.clone();
+            Message::Heartbeat(heartbeat) => {
+                self.clock_offset = heartbeat.server_time.duration_since(now);
+                self.feed = heartbeat.feed.state.clone();
                 self.heartbeat_at = Some(now);
             }
-            WatchMessage::Resync { .. } => self.seq = 0,
+            Message::Resync(_) => self.seq = 0,
             _ => {}
         }
         self.seq = self
@@ -58,20 +54,20 @@ impl WatchStatus {
             .max(message.complete_up_to().map_or(0, |position| position.seq));
     }
 
-    pub(super) fn disconnected(&mut self, reason: String, retry_in: Duration, now: Timestamp) {
+    pub(crate) fn disconnected(&mut self, reason: String, retry_in: Duration, now: Timestamp) {
         let retry_at = now + retry_in;
         self.connection = ConnectionState::Disconnected { reason, retry_at };
     }
 
     /// The age of something that happened at `then` by the clock of the service.
-    pub(super) fn age(&self, then: Timestamp, now: Timestamp) -> Age {
+    pub(crate) fn age(&self, then: Timestamp, now: Timestamp) -> Age {
         Age(now.duration_since(then) + self.clock_offset)
     }
 }
 
 /// An age, formatted in the largest unit that fits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Age(pub(super) SignedDuration);
+pub(crate) struct Age(pub(crate) SignedDuration);
 
 impl fmt::Display for Age {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

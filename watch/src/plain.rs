@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// Formats the JSON text of a message as a line; `None` for an unknown event.
-pub(super) fn line(message: &str) -> Option<String> {
+pub(crate) fn line(message: &str) -> Option<String> {
     let message: Value = serde_json::from_str(message).ok()?;
     let event = message["event"].as_str()?;
     let names: &[&str] = match event {

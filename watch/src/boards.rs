@@ -1,92 +1,63 @@
 //! [`WatchBoards`]: the odds boards of the watched races, folded from the messages of the live channel.
 
 use std::collections::{HashMap, VecDeque};
-use std::mem::{Discriminant, discriminant};
 
-use events::{HorseNo, Moment, Odds, RaceKey, Text};
-use jiff::SignedDuration;
-
-use super::message::{WatchMessage, WatchResult, WatchRunner};
+use client::Message;
+use client::message::{Quote, Race, ResultUpdate};
+use jiff::{SignedDuration, Timestamp};
 
 /// The most races that are kept; the race that changed longest ago is dropped first.
 const RACES_MAX: usize = 1_024;
 
 /// The most win prices that are kept for each runner.
-pub(super) const TREND_LEN_MAX: u16 = 16;
+pub(crate) const TREND_LEN_MAX: u16 = 16;
 
 /// A race is active if it changed this shortly before the latest change of any race. Active races keep the order of the
 /// card, so that boards do not swap places with each quote.
 const ACTIVE: SignedDuration = SignedDuration::from_secs(60);
 
 #[derive(Debug, Clone, Default)]
-pub(super) struct WatchBoards {
-    races: HashMap<RaceKey, WatchBoard>,
+pub(crate) struct WatchBoards {
+    races: HashMap<Race, WatchBoard>,
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct WatchBoard {
-    /// The last `seq` of each kind of message.
-    last_seqs: HashMap<Discriminant<WatchMessage>, u64>,
-    pub(super) changed_at: Moment,
+pub(crate) struct WatchBoard {
+    pub(crate) changed_at: Timestamp,
     /// Whether odds have arrived. A race is not shown before.
     has_odds: bool,
-    pub(super) venue: Text,
-    pub(super) status: Text,
-    pub(super) runners: Vec<WatchRunner>,
+    pub(crate) venue: String,
+    pub(crate) status: String,
+    pub(crate) runners: Vec<Quote>,
     /// The latest win prices of each runner, oldest first.
-    trends: HashMap<HorseNo, VecDeque<Odds>>,
-    pub(super) result: Option<WatchResult>,
-}
-
-/// The effect of a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Applied {
-    New,
-    /// The message had been applied before.
-    Repeated,
-    /// The message is new, and messages between the two positions are missing.
-    Gap {
-        last_seq: u64,
-        prev_seq: u64,
-    },
+    trends: HashMap<String, VecDeque<f64>>,
+    pub(crate) result: Option<ResultUpdate>,
 }
 
 impl WatchBoards {
-    /// Applies a message, and returns whether it was new.
-    pub(super) fn apply(&mut self, message: &WatchMessage) -> Applied {
+    /// Applies a message that was not received before.
+    pub(crate) fn apply(&mut self, message: &Message) {
         if message.reset().is_some() {
             self.races.clear();
         }
         let Some(header) = message.header() else {
-            return Applied::New;
+            return;
         };
-        let key = header.race();
-        if !self.races.contains_key(&key) {
+        if !self.races.contains_key(&header.race) {
             self.make_room();
         }
-        let race = self.races.entry(key).or_insert_with(|| WatchBoard {
-            last_seqs: HashMap::new(),
+        let race = self.races.entry(header.race.clone());
+        let board = race.or_insert_with(|| WatchBoard {
             changed_at: header.recorded_at,
             has_odds: false,
             venue: header.venue.clone(),
-            status: Text::default(),
+            status: String::new(),
             runners: Vec::new(),
             trends: HashMap::new(),
             result: None,
         });
-        let last_seq = race.last_seqs.entry(discriminant(message)).or_default();
-        let snapshot = matches!(message, WatchMessage::OddsUpdate(odds) if odds.snapshot);
-        if !snapshot && header.seq <= *last_seq {
-            return Applied::Repeated;
-        }
-        let last_seq = std::mem::replace(last_seq, header.seq);
-        race.changed_at = header.recorded_at;
-        race.update(message);
-        let prev_seq = header.prev_seq;
-        if snapshot || last_seq == 0 || [0, last_seq].contains(&prev_seq) {
-            return Applied::New;
-        }
-        Applied::Gap { last_seq, prev_seq }
+        board.changed_at = header.recorded_at;
+        board.update(message);
     }
 
     fn make_room(&mut self) {
@@ -100,13 +71,12 @@ impl WatchBoards {
     }
 
     /// The races that have odds: first the active ones in the order of the card, then the others, latest change first.
-    pub(super) fn in_display_order(&self) -> Vec<(&RaceKey, &WatchBoard)> {
+    pub(crate) fn in_display_order(&self) -> Vec<(&Race, &WatchBoard)> {
         let races = self.races.iter().filter(|(_, board)| board.has_odds);
         let mut races: Vec<_> = races.collect();
         let latest = races.iter().map(|(_, board)| board.changed_at).max();
         races.sort_by_key(|(key, board)| {
-            let changed_at = board.changed_at.timestamp();
-            let age = latest.map(|latest| latest.timestamp().duration_since(changed_at));
+            let age = latest.map(|latest| latest.duration_since(board.changed_at));
             (age.filter(|age| *age > ACTIVE), *key)
         });
         races
@@ -114,23 +84,23 @@ impl WatchBoards {
 }
 
 impl WatchBoard {
-    fn update(&mut self, message: &WatchMessage) {
+    fn update(&mut self, message: &Message) {
         match message {
-            WatchMessage::OddsUpdate(odds) => {
+            Message::OddsUpdate(odds) => {
                 self.has_odds = true;
                 self.status = odds.status.clone();
                 self.runners = odds.runners.clone();
                 self.extend_trends();
             }
-            WatchMessage::StatusUpdate { status, .. } => self.status = status.clone(),
-            WatchMessage::ResultUpdate(result) => self.result = Some(result.clone()),
+            Message::StatusUpdate(update) => self.status = update.status.clone(),
+            Message::ResultUpdate(result) => self.result = Some(result.clone()),
             // An odds_update follows each runner_update that changes the board.
             _ => {}
         }
     }
 
     /// The latest win prices of a runner, oldest first.
-    pub(super) fn trend(&self, horse_no: &HorseNo) -> Vec<Odds> {
+    pub(crate) fn trend(&self, horse_no: &str) -> Vec<f64> {
         let trend = self.trends.get(horse_no);
         trend.into_iter().flatten().copied().collect()
     }
@@ -153,13 +123,7 @@ mod tests {
 
     use super::*;
 
-    fn message(
-        event: &str,
-        race_number: u16,
-        prev_seq: u64,
-        seq: u64,
-        more: Value,
-    ) -> WatchMessage {
+    fn message(event: &str, race_number: u16, prev_seq: u64, seq: u64, more: Value) -> Message {
         let mut message = json!({
             "event": event, "date": "2026-11-21", "venue": "Railbird Park", "venue_code": "RB", "race_number": race_number,
             "recorded_at": "2026-11-21T09:01:16Z", "seq": seq, "prev_seq": prev_seq,
@@ -169,20 +133,20 @@ mod tests {
         serde_json::from_value(message).unwrap()
     }
 
-    fn odds(race_number: u16, prev_seq: u64, seq: u64, win: f64) -> WatchMessage {
+    fn odds(race_number: u16, prev_seq: u64, seq: u64, win: f64) -> Message {
         let runner = json!({ "horse_no": "H1", "number": 1, "horse_name": "HORSE 1", "win": win });
         let more = json!({ "status": "open", "runners": [runner] });
         message("odds_update", race_number, prev_seq, seq, more)
     }
 
-    fn snapshot(mut odds: WatchMessage) -> WatchMessage {
-        if let WatchMessage::OddsUpdate(odds) = &mut odds {
+    fn snapshot(mut odds: Message) -> Message {
+        if let Message::OddsUpdate(odds) = &mut odds {
             odds.snapshot = true;
         }
         odds
     }
 
-    fn welcome(recovered: Option<bool>) -> WatchMessage {
+    fn welcome(recovered: Option<bool>) -> Message {
         let welcome = json!({ "event": "welcome", "seq": 9, "epoch": "e", "server_time": "2026-11-21T09:01:15Z",
             "recovered": recovered });
         serde_json::from_value(welcome).unwrap()
@@ -192,7 +156,7 @@ mod tests {
         let mut wins: Vec<_> = boards
             .in_display_order()
             .iter()
-            .map(|(key, board)| format!("{}: {}", key.race_number, board.runners[0].win.unwrap()))
+            .map(|(key, board)| format!("{}: {:?}", key.race_number, board.runners[0].win.unwrap()))
             .collect();
         wins.sort();
         wins
@@ -201,43 +165,10 @@ mod tests {
     #[test]
     fn the_latest_update_is_the_board() {
         let mut boards = WatchBoards::default();
-        assert_eq!(boards.apply(&snapshot(odds(1, 3, 5, 2.0))), Applied::New);
-        assert_eq!(boards.apply(&odds(2, 0, 6, 7.5)), Applied::New);
-        assert_eq!(boards.apply(&odds(1, 5, 7, 2.1)), Applied::New);
+        boards.apply(&snapshot(odds(1, 3, 5, 2.0)));
+        boards.apply(&odds(2, 0, 6, 7.5));
+        boards.apply(&odds(1, 5, 7, 2.1));
         assert_eq!(wins(&boards), ["1: 2.1", "2: 7.5"]);
-    }
-
-    #[test]
-    fn a_repeated_message_changes_nothing() {
-        let mut boards = WatchBoards::default();
-        boards.apply(&odds(1, 0, 5, 2.0));
-        assert_eq!(boards.apply(&odds(1, 0, 5, 9.0)), Applied::Repeated);
-        assert_eq!(boards.apply(&odds(1, 0, 4, 9.0)), Applied::Repeated);
-        assert_eq!(wins(&boards), ["1: 2.0"]);
-    }
-
-    #[test]
-    fn a_gap_is_reported_and_healed_by_the_update() {
-        let mut boards = WatchBoards::default();
-        boards.apply(&odds(1, 0, 5, 2.0));
-        let gap = Applied::Gap {
-            last_seq: 5,
-            prev_seq: 8,
-        };
-        assert_eq!(boards.apply(&odds(1, 8, 9, 2.2)), gap);
-        assert_eq!(wins(&boards), ["1: 2.2"]);
-        assert_eq!(boards.apply(&odds(1, 9, 10, 2.3)), Applied::New);
-    }
-
-    #[test]
-    fn the_kinds_of_messages_are_counted_apart() {
-        let mut boards = WatchBoards::default();
-        boards.apply(&odds(1, 0, 5, 2.0));
-        let withdrawn = json!({ "change": "withdrawn", "horse_no": "H2" });
-        let runner = message("runner_update", 1, 0, 6, withdrawn);
-        assert_eq!(boards.apply(&runner), Applied::New);
-        assert_eq!(boards.apply(&odds(1, 5, 6, 2.1)), Applied::New);
-        assert_eq!(boards.apply(&runner), Applied::Repeated);
     }
 
     #[test]
@@ -255,11 +186,6 @@ mod tests {
             boards.apply(&reset);
             assert_eq!(wins(&boards), [""; 0]);
         }
-        assert_eq!(
-            boards.apply(&odds(1, 0, 3, 2.0)),
-            Applied::New,
-            "earlier positions do not count"
-        );
     }
 
     #[test]
@@ -303,6 +229,6 @@ mod tests {
         let (_, board) = boards.in_display_order()[0];
         let trend = board.trend(&board.runners[0].horse_no);
         assert_eq!(trend.len(), usize::from(TREND_LEN_MAX));
-        assert_eq!(trend.last().unwrap().to_string(), "21.0");
+        assert_eq!(trend.last(), Some(&21.0));
     }
 }

@@ -1,0 +1,279 @@
+//! [`Message`]: a message of the live channel. A field that the service does not send is empty, zero or false.
+
+use jiff::Timestamp;
+use serde::Deserialize;
+
+/// A message of the live channel.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Message {
+    /// The first message of a connection.
+    Welcome(Welcome),
+    /// The board of a race.
+    OddsUpdate(OddsUpdate),
+    StatusUpdate(StatusUpdate),
+    RunnerUpdate(RunnerUpdate),
+    ResultUpdate(ResultUpdate),
+    /// All snapshots or all missed messages have been sent.
+    SnapshotComplete(SnapshotComplete),
+    Heartbeat(Heartbeat),
+    /// Earlier messages no longer hold; snapshots follow.
+    Resync(Resync),
+    /// The service is about to close the connection.
+    Closing(Closing),
+    /// A message that a later version of the service sends. Ignore it.
+    #[serde(other)]
+    Other,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Welcome {
+    pub seq: u64,
+    /// Names the views; empty if the service cannot resume.
+    #[serde(default)]
+    pub epoch: String,
+    pub server_time: Timestamp,
+    /// Whether the service resumed at the requested position; `None` if none was requested.
+    pub recovered: Option<bool>,
+    /// Why it did not.
+    #[serde(default)]
+    pub reason: String,
+    #[serde(default)]
+    pub feed: FeedHealth,
+    pub heartbeat_ms: Option<u64>,
+}
+
+/// Whether the service receives what happens.
+#[derive(Debug, Default, Clone, PartialEq, Eq, Deserialize)]
+pub struct FeedHealth {
+    /// `live`, `stale` or `down`.
+    pub state: String,
+    /// When the log recorded the last event, RFC 3339; empty before the first.
+    #[serde(default)]
+    pub last_event_at: String,
+    #[serde(default)]
+    pub lag_ms: u64,
+}
+
+/// A race, in the order of the card.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+pub struct Race {
+    /// `YYYY-MM-DD`.
+    pub date: String,
+    pub venue_code: String,
+    pub race_number: u16,
+}
+
+/// The race of an update, and the position of the update in the log.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct UpdateHeader {
+    #[serde(flatten)]
+    pub race: Race,
+    /// The racecourse's name.
+    pub venue: String,
+    pub recorded_at: Timestamp,
+    pub seq: u64,
+    /// The `seq` of the update of this kind before it; 0 for the first.
+    pub prev_seq: u64,
+    /// Whether other messages with this `seq` follow.
+    #[serde(default)]
+    pub more: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct OddsUpdate {
+    #[serde(flatten)]
+    pub header: UpdateHeader,
+    /// Whether it was sent because the client asked, not because of a change.
+    #[serde(default)]
+    pub snapshot: bool,
+    /// How many updates it stands for, with itself; 0 if for itself alone.
+    #[serde(default)]
+    pub conflated: u64,
+    pub status: String,
+    pub runners: Vec<Quote>,
+}
+
+/// The prices of a runner, decimal.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Quote {
+    #[serde(default)]
+    pub horse_no: String,
+    pub number: u16,
+    pub horse_name: String,
+    pub win: Option<f64>,
+    pub place: Option<f64>,
+    /// Why there is no price: `scratched`, `suspended` or `no_market`.
+    #[serde(default)]
+    pub state: String,
+    /// The first win price.
+    pub opening: Option<f64>,
+    /// The win price before this one.
+    pub previous: Option<f64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct StatusUpdate {
+    #[serde(flatten)]
+    pub header: UpdateHeader,
+    pub status: String,
+    #[serde(default)]
+    pub reason: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct RunnerUpdate {
+    #[serde(flatten)]
+    pub header: UpdateHeader,
+    /// `withdrawn`, `reinstated` or `rider_changed`.
+    pub change: String,
+    pub horse_no: String,
+    #[serde(default)]
+    pub horse_name: String,
+    #[serde(default)]
+    pub number: u16,
+    #[serde(default)]
+    pub jockey: String,
+    /// Pounds; 0 if unknown.
+    #[serde(default)]
+    pub weight: u16,
+    #[serde(default)]
+    pub reason: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct ResultUpdate {
+    #[serde(flatten)]
+    pub header: UpdateHeader,
+    /// `provisional`, `official` or `void`.
+    pub status: String,
+    #[serde(default)]
+    pub revision: u64,
+    #[serde(default)]
+    pub reason: String,
+    /// By placing.
+    pub runners: Vec<ResultRunner>,
+    #[serde(default)]
+    pub unplaced: Vec<ResultRunner>,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct ResultRunner {
+    /// 1 for the winner; 0 without a placing.
+    #[serde(default)]
+    pub position: u16,
+    /// Why there is no placing, such as `PU`.
+    #[serde(default)]
+    pub outcome: String,
+    pub horse_no: String,
+    #[serde(default)]
+    pub horse_name: String,
+    #[serde(default)]
+    pub number: u16,
+    #[serde(default)]
+    pub jockey: String,
+    #[serde(default)]
+    pub trainer: String,
+    /// `m:ss.cc`.
+    #[serde(default)]
+    pub finish_time: String,
+    #[serde(default)]
+    pub win_odds: f64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct SnapshotComplete {
+    #[serde(flatten)]
+    pub position: Position,
+    #[serde(default)]
+    pub races: u64,
+    #[serde(default)]
+    pub replayed: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Heartbeat {
+    #[serde(flatten)]
+    pub position: Position,
+    pub server_time: Timestamp,
+    pub feed: FeedHealth,
+}
+
+/// A position in the log: a sequence, and when the log recorded its event. The time is empty before the first event.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Position {
+    pub seq: u64,
+    #[serde(default)]
+    pub recorded_at: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Resync {
+    #[serde(default)]
+    pub epoch: String,
+    #[serde(default)]
+    pub reason: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Closing {
+    /// The close code that follows.
+    pub code: Option<u16>,
+    #[serde(default)]
+    pub reason: String,
+    /// 0 if the same request would fail again.
+    pub retry_after_ms: Option<u64>,
+}
+
+impl Message {
+    /// The race and the position of a message about a race.
+    #[must_use]
+    pub fn header(&self) -> Option<&UpdateHeader> {
+        match self {
+            Self::OddsUpdate(update) => Some(&update.header),
+            Self::StatusUpdate(update) => Some(&update.header),
+            Self::RunnerUpdate(update) => Some(&update.header),
+            Self::ResultUpdate(update) => Some(&update.header),
+            _ => None,
+        }
+    }
+
+    /// The epoch of the messages that follow, if this message makes the earlier ones invalid. Discard every board then.
+    #[must_use]
+    pub fn reset(&self) -> Option<&str> {
+        match self {
+            Self::Welcome(welcome) if welcome.recovered == Some(true) => None,
+            Self::Welcome(welcome) => Some(&welcome.epoch),
+            Self::Resync(resync) => Some(&resync.epoch),
+            _ => None,
+        }
+    }
+
+    /// The position up to which everything has been received once this message has been.
+    #[must_use]
+    pub fn complete_up_to(&self) -> Option<Position> {
+        match self {
+            Self::SnapshotComplete(complete) => Some(complete.position.clone()),
+            Self::Heartbeat(heartbeat) => Some(heartbeat.position.clone()),
+            _ => {
+                let header = self.header().filter(|header| !header.more)?;
+                Some(Position {
+                    seq: header.seq,
+                    recorded_at: header.recorded_at.to_string(),
+                })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Message;
+
+    #[test]
+    fn an_unknown_event_is_ignored() {
+        let message: Message = serde_json::from_str(r#"{"event":"weather","rain":true}"#).unwrap();
+        assert_eq!(message, Message::Other);
+    }
+}

@@ -1,0 +1,129 @@
+//! [`Sequences`]: proves that no message about a race is missing or repeated.
+
+use std::collections::HashMap;
+use std::mem::{Discriminant, discriminant};
+
+use crate::message::{Message, Race};
+
+/// Races times kinds of messages of which the last `seq` is kept: more than a year of racing. Beyond that, the proof
+/// begins again.
+const LAST_SEQS_MAX: usize = 100_000;
+
+/// Messages about a race between these two are missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gap {
+    /// The `seq` of the last message of the kind before.
+    pub last_seq: u64,
+    /// The `seq` of the message that should have been the last.
+    pub prev_seq: u64,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Received {
+    New {
+        gap: Option<Gap>,
+    },
+    /// It was received before.
+    Repeated,
+}
+
+/// The last `seq` of each kind of message about each race.
+#[derive(Debug, Default)]
+pub(crate) struct Sequences {
+    last: HashMap<(Discriminant<Message>, Race), u64>,
+}
+
+impl Sequences {
+    pub(crate) fn receive(&mut self, message: &Message) -> Received {
+        if message.reset().is_some() {
+            self.last.clear();
+        }
+        let Some(header) = message.header() else {
+            return Received::New { gap: None };
+        };
+        let key = (discriminant(message), header.race.clone());
+        let is_snapshot = matches!(message, Message::OddsUpdate(odds) if odds.snapshot);
+        let last = self.last.get(&key).copied().filter(|_| !is_snapshot);
+        if last.is_some_and(|last| header.seq <= last) {
+            return Received::Repeated;
+        }
+        if self.last.len() >= LAST_SEQS_MAX {
+            self.last.clear();
+        }
+        self.last.insert(key, header.seq);
+        let prev_seq = header.prev_seq;
+        let gap = last
+            .filter(|last| ![0, *last].contains(&prev_seq))
+            .map(|last_seq| Gap { last_seq, prev_seq });
+        Received::New { gap }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{Gap, Received, Sequences};
+    use crate::message::Message;
+
+    const NEW: Received = Received::New { gap: None };
+
+    fn message(event: &str, prev_seq: u64, seq: u64, more: Value) -> Message {
+        let mut message = json!({
+            "event": event, "date": "2026-11-21", "venue": "Railbird Park", "venue_code": "RB", "race_number": 1,
+            "recorded_at": "2026-11-21T09:01:16Z", "seq": seq, "prev_seq": prev_seq,
+        });
+        let more = more.as_object().unwrap().clone();
+        message.as_object_mut().unwrap().extend(more);
+        serde_json::from_value(message).unwrap()
+    }
+
+    fn odds(prev_seq: u64, seq: u64, snapshot: bool) -> Message {
+        let more = json!({ "status": "open", "runners": [], "snapshot": snapshot });
+        message("odds_update", prev_seq, seq, more)
+    }
+
+    #[test]
+    fn a_message_counts_once_and_a_gap_is_noticed_once() {
+        let mut sequences = Sequences::default();
+        assert_eq!(sequences.receive(&odds(3, 5, true)), NEW);
+        assert_eq!(sequences.receive(&odds(5, 7, false)), NEW);
+        assert_eq!(sequences.receive(&odds(5, 7, false)), Received::Repeated);
+        assert_eq!(sequences.receive(&odds(3, 5, false)), Received::Repeated);
+        let gap = Some(Gap {
+            last_seq: 7,
+            prev_seq: 8,
+        });
+        assert_eq!(sequences.receive(&odds(8, 9, false)), Received::New { gap });
+        assert_eq!(sequences.receive(&odds(9, 10, false)), NEW);
+        assert_eq!(sequences.receive(&odds(9, 10, true)), NEW, "a snapshot");
+    }
+
+    #[test]
+    fn the_kinds_of_messages_are_counted_apart() {
+        let mut sequences = Sequences::default();
+        let withdrawn = json!({ "change": "withdrawn", "horse_no": "H2" });
+        let withdrawn = message("runner_update", 0, 6, withdrawn);
+        assert_eq!(sequences.receive(&odds(0, 5, false)), NEW);
+        assert_eq!(sequences.receive(&withdrawn), NEW);
+        assert_eq!(sequences.receive(&odds(5, 6, false)), NEW);
+        assert_eq!(sequences.receive(&withdrawn), Received::Repeated);
+    }
+
+    #[test]
+    fn earlier_sequences_count_only_if_the_service_resumes() {
+        let mut sequences = Sequences::default();
+        sequences.receive(&odds(0, 5, false));
+        let welcome = |recovered: bool| -> Message {
+            let welcome = json!({
+                "event": "welcome", "seq": 9, "server_time": "2026-11-21T09:01:15Z", "recovered": recovered,
+            });
+            serde_json::from_value(welcome).unwrap()
+        };
+        sequences.receive(&welcome(true));
+        let repeated = sequences.receive(&odds(0, 5, false));
+        assert_eq!(repeated, Received::Repeated);
+        sequences.receive(&welcome(false));
+        assert_eq!(sequences.receive(&odds(0, 3, false)), NEW);
+    }
+}
