@@ -18,12 +18,22 @@ use crate::support::*;
 /// How long a fault lasts, and the time until the next one. An election takes 4 to 9 seconds.
 const FAULT: Duration = Duration::from_secs(5);
 const FAULT_INTERVAL: Duration = Duration::from_secs(10);
-/// Of a thousand GETs, so many may be 503.
-const UNAVAILABLE_PER_MILLE_MAX: usize = 1;
-/// Within this time after the last event the views of all replicas are equal, under full load on a quiet machine.
-const CALM: Duration = Duration::from_secs(5);
+/// What a release build holds on a machine of its own: a GET waits a bounded time for the sequence that it asks for,
+/// which a machine with other work can exceed.
+const BOUNDS: Bounds = Bounds {
+    unavailable_per_mille: 1,
+    calm: Duration::from_secs(5),
+};
 /// Violations that are shown.
 const SHOWN_MAX: usize = 12;
+
+#[derive(Debug)]
+struct Bounds {
+    /// Of a thousand GETs, so many may be 503.
+    unavailable_per_mille: usize,
+    /// Within this time after the last event the views of all replicas are equal.
+    calm: Duration,
+}
 
 #[derive(Debug)]
 struct Size {
@@ -32,7 +42,7 @@ struct Size {
     gets_per_second: u32,
     faults: usize,
     /// None where a debug build shares a busy machine.
-    calm: Option<Duration>,
+    bounds: Option<Bounds>,
 }
 
 impl Size {
@@ -43,14 +53,14 @@ impl Size {
                 sockets: 1_000,
                 gets_per_second: 200,
                 faults: 60,
-                calm: Some(CALM),
+                bounds: Some(BOUNDS),
             },
             _ => Self {
                 events_per_second: 200,
                 sockets: 200,
                 gets_per_second: 100,
                 faults: 9,
-                calm: None,
+                bounds: None,
             },
         }
     }
@@ -247,16 +257,15 @@ async fn nothing_acknowledged_is_lost_and_nothing_is_sent_twice_through_faults()
         "GETs: {}",
         shown(&gets.violations)
     );
-    let unavailable_max = gets.sent * UNAVAILABLE_PER_MILLE_MAX / 1_000;
-    assert!(
-        gets.unavailable <= unavailable_max,
-        "{} GETs were 503",
-        gets.unavailable
-    );
-    assert!(
-        size.calm.is_none_or(|most| calm <= most),
-        "equal after {calm:.1?}"
-    );
+    if let Some(bounds) = size.bounds {
+        let unavailable_max = gets.sent * bounds.unavailable_per_mille / 1_000;
+        assert!(
+            gets.unavailable <= unavailable_max,
+            "{} GETs were 503",
+            gets.unavailable
+        );
+        assert!(calm <= bounds.calm, "equal after {calm:.1?}");
+    }
     let tally = verdict.tally;
     assert_eq!((tally.not_recovered, tally.resyncs), (0, 0), "{tally:?}");
 }
