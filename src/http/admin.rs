@@ -77,6 +77,7 @@ async fn accept_log(State(app): State<Arc<App>>) -> (StatusCode, Json<Value>) {
 /// The checkpoint of the views, their schema and their digest, to compare replicas. With `?recount=true` the digest is
 /// counted from the stored bytes.
 async fn digest(State(app): State<Arc<App>>, query: QueryParams) -> Result<Json<Value>, ApiError> {
+    query.check_names(&["recount"])?;
     let none = || ApiError::NotFound("There are no views yet".to_owned());
     let views = app.views.read_current().ok_or_else(none)?;
     let mut checkpoint = views.store().checkpoint().ok_or_else(none)?;

@@ -1,7 +1,6 @@
 //! `/api/v1/horses`: the search by name, a profile, and its form.
 
 use axum::response::Response;
-use axum::routing::get;
 use events::HorseNo;
 use projections::horse_form::RowKind;
 use projections::json::JsonObject;
@@ -10,7 +9,7 @@ use projections::{horse_profile, keys};
 use super::error::ApiError;
 use super::paging::{PageRows, next_link, next_path, read_page};
 use super::params::QueryParams;
-use super::request::{Answer, ApiRequest};
+use super::request::{Answer, ApiRequest, resource};
 use super::routes::Routes;
 
 /// Form rows that are read for one page. A horse may be on many cards without a result.
@@ -19,9 +18,9 @@ const INVALID_AFTER: &str = "after is the position from `next` of the page befor
 
 pub(super) fn router() -> Routes {
     Routes::default()
-        .route("/api/v1/horses", get(search))
-        .route("/api/v1/horses/{horse_no}", get(profile))
-        .route("/api/v1/horses/{horse_no}/form", get(form))
+        .route("/api/v1/horses", resource(&["after", "limit", "name"], search))
+        .route("/api/v1/horses/{horse_no}", resource(&[], profile))
+        .route("/api/v1/horses/{horse_no}/form", resource(&["after", "before", "limit"], form))
 }
 
 async fn search(request: ApiRequest) -> Result<Response, ApiError> {

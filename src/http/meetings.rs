@@ -1,17 +1,16 @@
 //! `/api/v1/meetings`.
 
 use axum::response::Response;
-use axum::routing::get;
 use projections::json::JsonObject;
 use projections::keys;
 
 use super::error::ApiError;
 use super::paging::{PageRows, next_link, next_path, read_page};
-use super::request::{Answer, ApiRequest};
+use super::request::{Answer, ApiRequest, resource};
 use super::routes::Routes;
 
 pub(super) fn router() -> Routes {
-    Routes::default().route("/api/v1/meetings", get(list))
+    Routes::default().route("/api/v1/meetings", resource(&["after", "from", "limit", "to"], list))
 }
 
 async fn list(request: ApiRequest) -> Result<Response, ApiError> {

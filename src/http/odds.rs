@@ -1,7 +1,6 @@
 //! `/api/v1/odds/{date}/{race_number}` and its history.
 
 use axum::response::Response;
-use axum::routing::get;
 use events::{RaceKey, RaceNumber};
 use projections::json::JsonObject;
 use projections::keys;
@@ -9,13 +8,13 @@ use projections::keys;
 use super::error::ApiError;
 use super::meeting_choice::MeetingChoice;
 use super::paging::{PageRows, next_link, read_page};
-use super::request::{Answer, ApiRequest};
+use super::request::{Answer, ApiRequest, resource};
 use super::routes::Routes;
 
 pub(super) fn router() -> Routes {
     Routes::default()
-        .route("/api/v1/odds/{date}/{race_number}", get(board))
-        .route("/api/v1/odds/{date}/{race_number}/history", get(history))
+        .route("/api/v1/odds/{date}/{race_number}", resource(&["venue"], board))
+        .route("/api/v1/odds/{date}/{race_number}/history", resource(&["after", "limit", "venue"], history))
 }
 
 async fn board(request: ApiRequest) -> Result<Response, ApiError> {

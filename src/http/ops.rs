@@ -67,6 +67,7 @@ async fn readyz(
     State(app): State<Arc<App>>,
     query: QueryParams,
 ) -> Result<(StatusCode, Json<Readiness>), ApiError> {
+    query.check_names(&["fresh"])?;
     let readiness = Readiness::of(&app, query.duration("fresh")?);
     let status = if readiness.ready {
         StatusCode::OK

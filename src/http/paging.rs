@@ -106,7 +106,9 @@ impl PageRows {
 
 /// The path of the page after a position, with the parameters of this one.
 pub(super) fn next_path(path: &str, query: &QueryParams, after: &str) -> String {
-    let mut params = form_urlencoded::Serializer::new(format!("{path}?"));
+    let path = format!("{path}?");
+    let length = path.len();
+    let mut params = form_urlencoded::Serializer::for_suffix(path, length);
     for name in KEPT_PARAMS {
         params.extend_pairs(query.get(name).map(|value| (name, value)));
     }

@@ -8,6 +8,7 @@ use axum::http::Uri;
 use axum::http::request::Parts;
 use events::{HorseNo, RaceNumber, RacingDate};
 use jiff::SignedDuration;
+use percent_encoding::percent_decode_str;
 
 use super::error::ApiError;
 use crate::live::unknown_name;
@@ -35,6 +36,22 @@ impl PathParams {
         param.map_or("", |(_, value)| value)
     }
 
+    /// Checks the date, the race number and the horse that the path names.
+    ///
+    /// # Errors
+    /// Returns the [`ApiError`] of the first one that is not valid.
+    pub(super) fn check(&self) -> Result<(), ApiError> {
+        for (name, _) in &self.0 {
+            match name {
+                "date" if !self.is_today() => _ = self.date()?,
+                "race_number" => _ = self.race_number()?,
+                "horse_no" => _ = self.horse_no()?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
     pub(super) fn file(&self) -> &str {
         self.get("file")
     }
@@ -56,7 +73,17 @@ impl PathParams {
     }
 }
 
-/// The parameters of the query. Endpoints ignore names that they do not know.
+/// Checks that the query of a URI is UTF-8: what replaces other bytes would be searched for.
+///
+/// # Errors
+/// Returns [`ApiError::InvalidParameter`].
+pub(super) fn check_utf8(uri: &Uri) -> Result<(), ApiError> {
+    let query = percent_decode_str(uri.query().unwrap_or_default());
+    let invalid = |_| ApiError::InvalidParameter("The query is not UTF-8".to_owned());
+    query.decode_utf8().map(drop).map_err(invalid)
+}
+
+/// The parameters of the query.
 pub(super) struct QueryParams(Vec<(String, String)>);
 
 impl<S: Send + Sync> FromRequestParts<S> for QueryParams {

@@ -56,6 +56,7 @@ pub(super) async fn rejections(
     State(app): State<Arc<App>>,
     query: QueryParams,
 ) -> Result<Response, ApiError> {
+    query.check_names(&["after", "before", "limit", "code", "source", "subject"])?;
     let after = query.number("after")?;
     let before = query.number("before")?;
     if after.is_some() && before.is_some() {

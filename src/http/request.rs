@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::FromRequestParts;
+use axum::extract::{FromRequestParts, State};
 use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, IF_NONE_MATCH, LINK};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use axum::response::Response;
+use axum::routing::{MethodRouter, get};
 use events::RacingDate;
 use jiff::Timestamp;
 use projections::{Store, StoreError, View};
@@ -15,7 +16,7 @@ use tokio::time::timeout;
 
 use super::entity_tag::{EntityTag, is_zero_weight};
 use super::error::ApiError;
-use super::params::{PathParams, QueryParams};
+use super::params::{PathParams, QueryParams, check_utf8};
 use super::state::App;
 use super::views_state::{RAILBIRD_SCHEMA, RAILBIRD_SEQ};
 use crate::accounts::KeyEntry;
@@ -59,13 +60,36 @@ impl From<Vec<u8>> for Answer {
     }
 }
 
-impl FromRequestParts<Arc<App>> for ApiRequest {
-    type Rejection = ApiError;
+/// A resource whose query may have these parameters, and no others: a name that is mistyped would give another answer.
+pub(super) fn resource<H, F>(parameters: &'static [&'static str], handler: H) -> MethodRouter<Arc<App>>
+where
+    H: Fn(ApiRequest) -> F + Clone + Send + Sync + 'static,
+    F: Future<Output = Result<Response, ApiError>> + Send + 'static,
+{
+    get(move |State(app): State<Arc<App>>, mut parts: Parts| {
+        let handler = handler.clone();
+        async move {
+            let request = ApiRequest::read(&mut parts, &app, parameters).await?;
+            handler(request).await
+        }
+    })
+}
 
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
+impl ApiRequest {
+    /// Checks a request, and waits until the views reflect what it asks for.
+    async fn read(
+        parts: &mut Parts,
+        app: &Arc<App>,
+        parameters: &[&str],
+    ) -> Result<Self, ApiError> {
         if !accepts_json(&parts.headers) {
             return Err(ApiError::NotAcceptable);
         }
+        let path = PathParams::from_request_parts(parts, app).await?;
+        path.check()?;
+        check_utf8(&parts.uri)?;
+        let query = QueryParams::parse(&parts.uri);
+        query.check_names(parameters)?;
         if let Some(min_seq) = min_seq(&parts.headers)? {
             wait_for(app, min_seq).await?;
         }
@@ -77,8 +101,8 @@ impl FromRequestParts<Arc<App>> for ApiRequest {
             store,
             schema,
             uri: parts.uri.clone(),
-            path: PathParams::from_request_parts(parts, app).await?,
-            query: QueryParams::parse(&parts.uri),
+            path,
+            query,
             plan: plan_of(parts)?,
             if_none_match: parts.headers.get(IF_NONE_MATCH).cloned(),
         })

@@ -1,23 +1,22 @@
 //! `/api/v1/results/{date}`, one race of it, and the revisions of a race's result.
 
 use axum::response::Response;
-use axum::routing::get;
 use events::{RaceKey, RaceNumber};
 use projections::keys;
 
 use super::error::ApiError;
 use super::meeting_choice::{MeetingChoice, races_of_meeting};
 use super::paging::{PageRows, next_link, read_page};
-use super::request::{Answer, ApiRequest};
+use super::request::{Answer, ApiRequest, resource};
 use super::routes::Routes;
 
 pub(super) fn router() -> Routes {
     Routes::default()
-        .route("/api/v1/results/{date}", get(meeting))
-        .route("/api/v1/results/{date}/{race_number}", get(race))
+        .route("/api/v1/results/{date}", resource(&["venue"], meeting))
+        .route("/api/v1/results/{date}/{race_number}", resource(&["venue"], race))
         .route(
             "/api/v1/results/{date}/{race_number}/revisions",
-            get(revisions),
+            resource(&["after", "limit", "venue"], revisions),
         )
 }
 

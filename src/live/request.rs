@@ -108,7 +108,10 @@ const NAME_CHARS_MAX: usize = 16;
 /// would be sent everything.
 pub(crate) fn unknown_name(name: &str, known: &[&str]) -> String {
     let name: String = name.chars().take(NAME_CHARS_MAX).collect();
-    format!("there is no {name:?}; there are {}", known.join(", "))
+    match known {
+        [] => format!("there is no {name:?}, nor any other parameter"),
+        known => format!("there is no {name:?}; there are {}", known.join(", ")),
+    }
 }
 
 /// Checks that all fields of an object are among these. Any other value passes.

@@ -728,3 +728,66 @@ async fn form_is_limited_by_limit_and_before() {
         json!([])
     );
 }
+
+/// The names of the query parameters of a GET, by the OpenAPI document.
+fn documented_parameters(document: &Value, path: &str) -> Vec<String> {
+    let parameters = document["paths"][path]["get"]["parameters"].as_array();
+    let resolved = parameters.into_iter().flatten().map(|parameter| {
+        let name = parameter["$ref"].as_str().unwrap().rsplit('/').next();
+        &document["components"]["parameters"][name.unwrap()]
+    });
+    let of_query = resolved.filter(|parameter| parameter["in"] == "query");
+    let mut names: Vec<String> = of_query
+        .map(|parameter| parameter["name"].as_str().unwrap().to_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+#[tokio::test]
+async fn a_query_parameter_that_is_not_documented_is_rejected_with_those_that_are() {
+    let (_nats, railbird) = service().await;
+    let document = railbird.get_open("/openapi.json").await.json();
+    let paths = document["paths"].as_object().unwrap().keys();
+    let paths: Vec<&String> = paths
+        .filter(|path| path.starts_with("/api/v1/") && *path != "/api/v1/account")
+        .collect();
+    assert!(paths.len() >= 10, "{paths:?}");
+    for template in paths {
+        let path = template
+            .replace("{date}", DAY)
+            .replace("{race_number}", "1")
+            .replace("{horse_no}", "H1");
+        let names = documented_parameters(&document, template);
+        let reply = railbird.get(&format!("{path}?venu=ST")).await;
+        let expected = match &names[..] {
+            [] => "there is no \"venu\", nor any other parameter".to_owned(),
+            names => format!("there is no \"venu\"; there are {}", names.join(", ")),
+        };
+        let message = reply.json()["message"].as_str().unwrap().to_owned();
+        assert_eq!((reply.status, &message), (400, &expected), "{path}");
+    }
+    let not_utf8 = railbird.get("/api/v1/horses?name=%ff").await;
+    assert_eq!(
+        (not_utf8.status, &not_utf8.json()["message"]),
+        (400, &json!("The query is not UTF-8"))
+    );
+}
+
+#[tokio::test]
+async fn a_path_is_checked_before_the_views_are_waited_for() {
+    let (_nats, railbird) = service().await;
+    for path in ["/api/v1/results/2026-13-01", "/api/v1/odds/today/x"] {
+        let headers = [("x-api-key", &*railbird.key), ("railbird-min-seq", "1000000")];
+        let reply = request(railbird.http, "GET", path, &headers).await;
+        assert_eq!(reply.status, 400, "{path}: {}", reply.text());
+    }
+}
+
+#[tokio::test]
+async fn the_path_of_the_next_page_is_written_as_a_person_would() {
+    let (_nats, railbird) = service().await;
+    let page = railbird.get("/api/v1/horses?limit=1").await.json();
+    let next = page["next"].as_str().unwrap();
+    assert!(next.starts_with("/api/v1/horses?limit=1&after="), "{next}");
+}
