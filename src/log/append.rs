@@ -17,12 +17,13 @@ use futures::stream::FuturesOrdered;
 use futures::{FutureExt, StreamExt};
 use serde::Deserialize;
 use tokio::task::unconstrained;
+use uuid::Uuid;
 
 use super::backoff::{Attempts, Backoff};
 use super::connection::Log;
 use super::error::LogError;
 use super::one_shot::OneShotConnection;
-use super::stream::StreamName;
+use super::stream::{RACING, StreamName};
 
 /// How long a message is retried while the server is away or a cluster elects a leader.
 const RETRY_FOR: Duration = Duration::from_secs(60);
@@ -313,6 +314,10 @@ impl Appender {
         let Some(InFlight { outgoing, .. }) = self.in_flight.pop_front() else {
             return Ok(());
         };
+        let outcome = match outcome {
+            Ok(appended) => check_own(&self.log, &outgoing, appended).await,
+            Err(error) => Err(error),
+        };
         match outcome {
             Ok(appended) => self.acknowledged.push(appended),
             Err(error) if error.is_permanent() => return Err(error),
@@ -326,11 +331,16 @@ impl Appender {
         let mut failed = vec![first];
         while !self.in_flight.is_empty() {
             let outcome = self.outcome_of_oldest().await;
-            let message = self.in_flight.pop_front();
+            let Some(InFlight { outgoing, .. }) = self.in_flight.pop_front() else {
+                break;
+            };
             match outcome {
-                Ok(appended) => self.acknowledged.push(appended),
+                Ok(appended) => match check_own(&self.log, &outgoing, appended).await {
+                    Ok(appended) => self.acknowledged.push(appended),
+                    Err(_) => failed.push(outgoing),
+                },
                 Err(error) if error.is_permanent() => return Err(error),
-                Err(_) => failed.extend(message.map(|message| message.outgoing)),
+                Err(_) => failed.push(outgoing),
             }
         }
         self.has_failed.store(false, Ordering::Relaxed);
@@ -342,16 +352,25 @@ impl Appender {
         Ok(())
     }
 
-    /// Sends a message until it is acknowledged, for a minute.
+    /// Sends a message until it is acknowledged, for a minute; under another id if its own is taken.
     async fn send_with_retries(
         &mut self,
         outgoing: &Outgoing,
         expected_last_seq: Option<u64>,
     ) -> Result<Appended, LogError> {
         let mut attempts = Attempts::new(BACKOFF, RETRY_FOR);
+        let mut under_another_id = None;
         loop {
+            let outgoing = under_another_id.as_ref().unwrap_or(outgoing);
             let sent = self.send(outgoing, expected_last_seq).await;
             match await_ack(outgoing, sent).await {
+                Err(error @ LogError::IdTaken(_)) if under_another_id.is_none() => {
+                    tracing::warn!(%error, "publishing under another id");
+                    under_another_id = Some(Outgoing {
+                        id: Uuid::now_v7().to_string(),
+                        ..outgoing.clone()
+                    });
+                }
                 Err(error) if !error.is_permanent() && attempts.wait().await => {}
                 outcome => return outcome,
             }
@@ -430,11 +449,33 @@ async fn await_ack(
         log,
         connection_number,
     } = sent?;
-    tokio::select! {
+    let appended = tokio::select! {
         biased;
         ack = ack => acknowledged(&log, ack),
         denied = log.permissions.denied(|subject| subject == outgoing.subject) => Err(denied),
         () = log.lost(connection_number) => Err(connection_lost()),
+    };
+    check_own(&log, outgoing, appended?).await
+}
+
+/// Checks that the log has this message, and not another one under its id. The server looks for the id on all subjects,
+/// and all feeders write to one stream.
+///
+/// # Errors
+/// Returns [`LogError::IdTaken`], and the error of the request.
+async fn check_own(
+    log: &Log,
+    outgoing: &Outgoing,
+    appended: Appended,
+) -> Result<Appended, LogError> {
+    let is_shared = outgoing.subject.starts_with(events::SUBJECTS.trim_end_matches('>'));
+    if !appended.duplicate || !is_shared {
+        return Ok(appended);
+    }
+    if log.is_on(RACING, &outgoing.subject, appended.seq).await? {
+        Ok(appended)
+    } else {
+        Err(LogError::IdTaken(outgoing.subject.clone()))
     }
 }
 

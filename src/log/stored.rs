@@ -222,6 +222,23 @@ impl Log {
         Ok(first.map(|message| message.payload))
     }
 
+    /// Whether the message with a sequence is on a subject. No message on another subject is read: feeders may not, but
+    /// for the NATS form, and that of another feeder could close the connection.
+    ///
+    /// # Errors
+    /// Returns [`LogError::Unreachable`] or [`LogError::JetStream`] if the request fails.
+    pub(super) async fn is_on(
+        &self,
+        stream: StreamName,
+        subject: &str,
+        seq: u64,
+    ) -> Result<bool, LogError> {
+        let stream = self.stream(stream).await?;
+        let next = stream.direct_get_next_for_subject(subject, Some(seq));
+        let next = self.found(next.await)?;
+        Ok(next.is_some_and(|message| message.sequence == seq))
+    }
+
     /// The last message on a subject, as the leader of the stream has it. Feeders may not ask for it.
     pub(super) async fn last_of_leader(
         &self,

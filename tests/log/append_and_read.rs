@@ -612,3 +612,38 @@ async fn a_retry_after_a_lost_acknowledgement_does_not_conflict_with_itself() {
     let late = log.append_expecting(ACCOUNTS, mine, 0).await;
     assert!(matches!(late, Err(LogError::Conflict)), "{late:?}");
 }
+
+/// JetStream looks for an id on all subjects of a stream, and another feeder can compute it.
+#[tokio::test]
+async fn a_feeder_that_takes_the_id_of_an_event_does_not_keep_it_out_of_the_log() {
+    let nats = Nats::start_with_feeders(&[("tote", "racing.odds.2026-10-03.HV.>")], |conf| conf);
+    nats.log().await;
+    let tote = Log::connect(&nats.url_of("tote"), "tote").await.unwrap();
+    let judge = Log::connect(&nats.url_of("feeder"), "judge").await.unwrap();
+    for (race, window) in [(1, 1), (2, 16)] {
+        let event = outgoing(&odds("ST", race, &second(1), &[2.5]));
+        let taken = Outgoing {
+            subject: format!("racing.odds.2026-10-03.HV.{race}"),
+            payload: b"{}".to_vec(),
+            ..event.clone()
+        };
+        assert!(!tote.append(taken).await.unwrap().duplicate);
+        let publish = async || {
+            let mut appender = judge.appender(window);
+            appender.append(event.clone()).await.unwrap();
+            appender.finish().await.unwrap()
+        };
+        let first = publish().await;
+        assert!(!first[0].duplicate, "with {window} in flight");
+        let stored = nats.messages().await;
+        let stored = stored.iter().find(|message| message.seq == first[0].seq);
+        let stored = stored.expect("it is in the log");
+        assert_eq!(*stored.subject, *event.subject);
+        assert_eq!(stored.payload, event.payload);
+    }
+    // A repetition of its own is one.
+    let event = outgoing(&odds("ST", 3, &second(1), &[2.5]));
+    let first = judge.append(event.clone()).await.unwrap();
+    let again = judge.append(event).await.unwrap();
+    assert_eq!((first.seq, again.duplicate), (again.seq, true));
+}
