@@ -15,7 +15,7 @@
 //! | [`metrics`] | the Prometheus metrics of the service | `limits` |
 //! | [`tls`] | the certificate of the public address | `metrics` |
 //! | [`log`] | the event log on NATS JetStream: connection, reader, appender | `atomic_file`, `clock`, `metrics` |
-//! | [`feed`] | the latest messages of the live channel, encoded once | `log` |
+//! | [`feed`] | the latest messages of the live channel, encoded once | `log`, `metrics` |
 //! | [`accounts`] | API keys and subscriptions, folded from the stream `ACCOUNTS` | `atomic_file`, `limits`, `log`, `metrics` |
 //! | [`mail`] | mails to subscribers: outbox, templates, transports | `accounts`, `atomic_file`, `log`, `metrics`, `public_url`, `shutdown` |
 //! | [`projector`] | follows the log, folds events, commits views | `atomic_file`, `clock`, `feed`, `log`, `metrics` |

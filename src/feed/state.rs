@@ -12,6 +12,7 @@ use super::message::{
     ConflatedBy, EventTime, FeedMessage, FeedTail, NotRecovered, Position, Snapshots, Topic,
 };
 use super::race::RaceFeed;
+use crate::metrics;
 
 /// How much is kept.
 #[derive(Debug, Clone, Copy)]
@@ -23,8 +24,10 @@ pub(super) struct Bounds {
     pub(super) events: usize,
     /// Status, runner and result messages for clients that are far behind: these are never conflated.
     pub(super) facts: usize,
-    /// Races whose images new clients are sent. Of more, the earliest are closed.
+    /// Races whose images new clients are sent. Of more, those of the latest dates are left out.
     pub(super) open_races: usize,
+    /// Those of one meeting.
+    pub(super) open_races_of_meeting: usize,
     /// Races that are over, for clients that are behind.
     pub(super) closed_races: usize,
     /// The latest messages that a client may have missed and still take as images, with their number.
@@ -40,6 +43,7 @@ pub(super) const BOUNDS: Bounds = Bounds {
     events: 131_072,
     facts: 4_096,
     open_races: 1_024,
+    open_races_of_meeting: 64,
     closed_races: 256,
     conflatable: 262_144,
 };
@@ -61,6 +65,8 @@ pub(super) struct FeedState {
     open: BTreeSet<RaceKey>,
     /// Races before this date are closed.
     open_from: Option<RacingDate>,
+    /// How often an open race was left out because there are too many.
+    pub(super) left_out: u64,
     /// Races that are over, oldest first.
     closed: VecDeque<RaceKey>,
     /// Facts and odds marks are complete from this index on.
@@ -82,6 +88,7 @@ impl FeedState {
             races: BTreeMap::new(),
             open: BTreeSet::new(),
             open_from: None,
+            left_out: 0,
             closed: VecDeque::new(),
             conflatable_from: 0,
             marks_from: 0,
@@ -207,11 +214,13 @@ impl FeedState {
     }
 
     pub(super) fn append(&mut self, mut update: LiveUpdate) {
+        let was_open = self.open.contains(&update.race);
+        let is_due = update.open && Some(update.race.date) >= self.open_from;
+        let is_open = is_due && (was_open || self.make_room(&update.race));
         let race = self.races.entry(update.race.clone());
         let race = race.or_insert_with(|| RaceFeed::new(update.race.clone()));
-        let was_open = race.open;
         race.update(&mut update);
-        race.open &= Some(update.race.date) >= self.open_from;
+        race.open = is_open;
         match (was_open, race.open) {
             (false, true) => drop(self.open.insert(update.race.clone())),
             (true, false) => drop(self.open.remove(&update.race)),
@@ -234,10 +243,30 @@ impl FeedState {
         if closes {
             self.close(update.race);
         }
-        if self.open.len() > self.bounds.open_races {
-            self.close_earliest();
-        }
         self.evict();
+    }
+
+    /// Makes room for another open race: it takes that of a race on a later date. False if there is none, or if its
+    /// meeting has too many. So nobody who opens races takes the room of those that are run soon.
+    fn make_room(&mut self, race: &RaceKey) -> bool {
+        let is_of_meeting = |open: &&RaceKey| (open.date, &open.venue) == (race.date, &race.venue);
+        let of_meeting = self.open.iter().filter(is_of_meeting).count();
+        let has_room = of_meeting < self.bounds.open_races_of_meeting;
+        if has_room && self.open.len() < self.bounds.open_races {
+            return true;
+        }
+        self.left_out += 1;
+        metrics::open_race_left_out();
+        if self.left_out.is_power_of_two() {
+            let left_out = self.left_out;
+            tracing::warn!(%race, left_out, "too many races are open, new clients are sent no image of some");
+        }
+        if !has_room || self.open.last().is_none_or(|last| last.date <= race.date) {
+            return false;
+        }
+        let latest = self.open.pop_last();
+        self.close_open(latest);
+        true
     }
 
     /// Closes the races before a date. A date that is earlier than the last one opens none.
@@ -248,7 +277,8 @@ impl FeedState {
             .first()
             .is_some_and(|race| Some(race.date) < self.open_from)
         {
-            self.close_earliest();
+            let earliest = self.open.pop_first();
+            self.close_open(earliest);
         }
     }
 
@@ -258,14 +288,15 @@ impl FeedState {
         self.races.values().map(RaceFeed::marks).sum()
     }
 
-    fn close_earliest(&mut self) {
-        let Some(earliest) = self.open.pop_first() else {
+    /// Closes a race that was open.
+    fn close_open(&mut self, race: Option<RaceKey>) {
+        let Some(key) = race else {
             return;
         };
-        if let Some(race) = self.races.get_mut(&earliest) {
+        if let Some(race) = self.races.get_mut(&key) {
             race.open = false;
         }
-        self.close(earliest);
+        self.close(key);
     }
 
     fn push(&mut self, message: Arc<FeedMessage>) {

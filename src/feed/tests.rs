@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use events::{Moment, RaceKey, RacingDate};
+use events::{Moment, RaceKey, RacingDate, VenueCode};
 use jiff::ToSpan;
 use projections::{
     Checkpoint, Digest, LiveBoard, LiveKind, LiveMessage, LiveUpdate, LogClock, LogHistory,
@@ -22,6 +22,7 @@ const SMALL: Bounds = Bounds {
     events: 20,
     facts: 5,
     open_races: 5,
+    open_races_of_meeting: 7,
     closed_races: 2,
     conflatable: 12,
 };
@@ -589,6 +590,42 @@ fn closed_races_are_dropped_oldest_first_and_open_ones_never() {
 }
 
 #[test]
+fn races_of_later_dates_and_of_a_meeting_with_too_many_leave_the_others_open() {
+    let bounds = Bounds {
+        open_races_of_meeting: 3,
+        ..SMALL
+    };
+    let feed = Feed::bounded(bounds);
+    let mut model = Model::default();
+    let mut open = |date: &str, venue: &str, race: u16| {
+        let mut update = model.update(race, Fact::Quote).expect("an update");
+        update.race.date = RacingDate::parse(date).expect("a date");
+        update.race.venue = VenueCode::parse(venue).expect("a code");
+        feed.publish(vec![update], &events(model.seq), None);
+        let state = feed.state.lock();
+        let races = state.open.iter();
+        let texts = races.map(|race| format!("{} {} {}", race.date, race.venue, race.race_number));
+        texts.collect::<Vec<_>>().join(", ")
+    };
+    open("2026-10-03", "ST", 1);
+    for race in 1..=9 {
+        open("2300-01-01", "XX", race);
+        open("2999-01-01", "YY", race);
+    }
+    open("2026-10-03", "ST", 2);
+    open("2026-10-03", "ST", 3);
+    assert_eq!(
+        open("2026-10-03", "ST", 4),
+        "2026-10-03 ST 1, 2026-10-03 ST 2, 2026-10-03 ST 3, 2300-01-01 XX 1, 2300-01-01 XX 2"
+    );
+    assert_eq!(
+        open("2026-10-04", "HV", 1),
+        "2026-10-03 ST 1, 2026-10-03 ST 2, 2026-10-03 ST 3, 2026-10-04 HV 1, 2300-01-01 XX 1"
+    );
+    assert!(feed.state.lock().left_out > 10);
+}
+
+#[test]
 fn races_that_nobody_closes_are_closed_by_their_date_and_bounded_in_number() {
     let feed = Feed::bounded(SMALL);
     let mut model = Model::default();
@@ -715,6 +752,7 @@ fn a_year_of_racing_that_nobody_closes_stays_within_the_bounds() {
         events: 1_000,
         facts: 50,
         open_races: 100,
+        open_races_of_meeting: 100,
         closed_races: 10,
         conflatable: 1_000,
     };

@@ -77,10 +77,11 @@ const GAUGES: [(&str, &str); 36] = [
 
 /// Counters without labels, and their help texts. They count from the start.
 #[rustfmt::skip]
-const COUNTERS: [(&str, &str); 16] = [
+const COUNTERS: [(&str, &str); 17] = [
     ("railbird_events_folded_total", "Events folded into views."),
     ("railbird_events_skipped_total", "Events at or below the checkpoint, not folded again."),
     ("railbird_events_stale_total", "Events superseded by a later one before they arrived."),
+    ("railbird_feed_open_races_left_out_total", "Times that an open race had no image for new clients, because too many are open."),
     ("railbird_log_clock_steps_total", "Times that the clock of the log stepped back by more than a second."),
     ("railbird_rejections_not_announced_total", "Rejections not announced to feeders because the queue was full."),
     ("railbird_rebuilds_total", "Rebuilt views that have replaced the live ones."),
@@ -273,6 +274,10 @@ pub(crate) fn folded(tally: &Tally) {
 
 pub(crate) fn log_clock_stepped() {
     counter!("railbird_log_clock_steps_total").increment(1);
+}
+
+pub(crate) fn open_race_left_out() {
+    counter!("railbird_feed_open_races_left_out_total").increment(1);
 }
 
 pub(crate) fn not_announced() {
