@@ -28,6 +28,7 @@ mod service_manager;
 mod simulate;
 mod snapshot;
 mod speed;
+mod variables;
 mod verify;
 mod watch;
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use clap::Args;
+use clap::{Args, CommandFactory};
 use events::VenueCode;
 use ipnet::IpNet;
 use jiff::SignedDuration;
@@ -23,7 +23,8 @@ use super::open_files::ConnectionsMax;
 use super::reload::Reload;
 use super::running::{RunningService, keep_files_private};
 use super::service_manager::ServiceManager;
-use super::{Nats, PlansFlag, WrongConfiguration};
+use super::variables::check_variables;
+use super::{Cli, Nats, PlansFlag, WrongConfiguration};
 use crate::accounts::{DEV_ENV, WRITE_USE_EVERY};
 use crate::app::{Config, Service};
 use crate::clock::Clock;
@@ -278,6 +279,10 @@ impl Serve {
     /// Reads and checks all that the flags name, without touching the data folder, the addresses or NATS. `None` if a
     /// part cannot be used.
     pub(super) fn config(&self, checks: &mut Checks) -> Option<Config> {
+        let variables = check_variables(&Cli::command());
+        checks.add("variables", variables, |()| {
+            "no name that looks mistyped".to_owned()
+        });
         let parts = self.service.read(checks);
         let tls = checks.add("TLS", self.tls(), |tls| match tls {
             Some(tls) => format!("certificate until {}", tls.expires()),

@@ -62,7 +62,7 @@ pub(super) struct FeedState {
     facts: VecDeque<Arc<FeedMessage>>,
     pub(super) races: BTreeMap<RaceKey, RaceFeed>,
     /// The open ones of them.
-    open: BTreeSet<RaceKey>,
+    pub(super) open: BTreeSet<RaceKey>,
     /// Races before this date are closed.
     open_from: Option<RacingDate>,
     /// How often an open race was left out because there are too many.

@@ -18,9 +18,15 @@ const INVALID_AFTER: &str = "after is the position from `next` of the page befor
 
 pub(super) fn router() -> Routes {
     Routes::default()
-        .route("/api/v1/horses", resource(&["after", "limit", "name"], search))
+        .route(
+            "/api/v1/horses",
+            resource(&["after", "limit", "name"], search),
+        )
         .route("/api/v1/horses/{horse_no}", resource(&[], profile))
-        .route("/api/v1/horses/{horse_no}/form", resource(&["after", "before", "limit"], form))
+        .route(
+            "/api/v1/horses/{horse_no}/form",
+            resource(&["after", "before", "limit"], form),
+        )
 }
 
 async fn search(request: ApiRequest) -> Result<Response, ApiError> {

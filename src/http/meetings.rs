@@ -10,7 +10,10 @@ use super::request::{Answer, ApiRequest, resource};
 use super::routes::Routes;
 
 pub(super) fn router() -> Routes {
-    Routes::default().route("/api/v1/meetings", resource(&["after", "from", "limit", "to"], list))
+    Routes::default().route(
+        "/api/v1/meetings",
+        resource(&["after", "from", "limit", "to"], list),
+    )
 }
 
 async fn list(request: ApiRequest) -> Result<Response, ApiError> {

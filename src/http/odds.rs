@@ -13,8 +13,14 @@ use super::routes::Routes;
 
 pub(super) fn router() -> Routes {
     Routes::default()
-        .route("/api/v1/odds/{date}/{race_number}", resource(&["venue"], board))
-        .route("/api/v1/odds/{date}/{race_number}/history", resource(&["after", "limit", "venue"], history))
+        .route(
+            "/api/v1/odds/{date}/{race_number}",
+            resource(&["venue"], board),
+        )
+        .route(
+            "/api/v1/odds/{date}/{race_number}/history",
+            resource(&["after", "limit", "venue"], history),
+        )
 }
 
 async fn board(request: ApiRequest) -> Result<Response, ApiError> {

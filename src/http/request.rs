@@ -61,7 +61,10 @@ impl From<Vec<u8>> for Answer {
 }
 
 /// A resource whose query may have these parameters, and no others: a name that is mistyped would give another answer.
-pub(super) fn resource<H, F>(parameters: &'static [&'static str], handler: H) -> MethodRouter<Arc<App>>
+pub(super) fn resource<H, F>(
+    parameters: &'static [&'static str],
+    handler: H,
+) -> MethodRouter<Arc<App>>
 where
     H: Fn(ApiRequest) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Result<Response, ApiError>> + Send + 'static,

@@ -13,7 +13,10 @@ use super::routes::Routes;
 pub(super) fn router() -> Routes {
     Routes::default()
         .route("/api/v1/results/{date}", resource(&["venue"], meeting))
-        .route("/api/v1/results/{date}/{race_number}", resource(&["venue"], race))
+        .route(
+            "/api/v1/results/{date}/{race_number}",
+            resource(&["venue"], race),
+        )
         .route(
             "/api/v1/results/{date}/{race_number}/revisions",
             resource(&["after", "limit", "venue"], revisions),

@@ -468,7 +468,9 @@ async fn check_own(
     outgoing: &Outgoing,
     appended: Appended,
 ) -> Result<Appended, LogError> {
-    let is_shared = outgoing.subject.starts_with(events::SUBJECTS.trim_end_matches('>'));
+    let is_shared = outgoing
+        .subject
+        .starts_with(events::SUBJECTS.trim_end_matches('>'));
     if !appended.duplicate || !is_shared {
         return Ok(appended);
     }

@@ -76,7 +76,9 @@ pub enum LogError {
         max: usize,
     },
     /// The log has another message under the id of this one.
-    #[error("the log has a message under the same id that is not on {0}: somebody else published it")]
+    #[error(
+        "the log has a message under the same id that is not on {0}: somebody else published it"
+    )]
     IdTaken(String),
     /// Another message was appended to the subject after the expected one.
     #[error("another message was appended to the subject in the meantime")]

@@ -59,15 +59,47 @@ async fn an_empty_variable_counts_as_unset_for_every_flag() {
     let variables = page.split('`').filter(|word| word.starts_with("RAILBIRD_"));
     let variables: Vec<String> = variables.map(str::to_owned).collect();
     assert!(variables.len() > 30, "{variables:?}");
+    let empty: Vec<(&str, &str)> = variables.iter().map(|name| (&**name, "")).collect();
+    let (code, text) = check_with(&empty).await;
+    assert_eq!(code, Some(0), "{text}");
+}
+
+/// The configuration of a service with these variables.
+async fn check_with(variables: &[(&str, &str)]) -> (Option<i32>, String) {
     let data = tempfile::tempdir().unwrap();
     let data = data.path().join("data").display().to_string();
     let mut check = command();
     check.args(["check-config", "--data", &data]);
-    check.envs(variables.iter().map(|variable| (variable, "")));
+    check.envs(variables.iter().copied());
     let output = tokio::task::spawn_blocking(move || check.output());
     let output = output.await.unwrap().unwrap();
-    let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(0), "{text}");
+    let texts = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8_lossy(&texts).into_owned();
+    (output.status.code(), text)
+}
+
+#[tokio::test]
+async fn a_variable_that_is_mistyped_is_an_error_that_names_the_right_one() {
+    for (wrong, right) in [
+        ("RAILBIRD_HTP", "RAILBIRD_HTTP"),
+        ("RAILBIRD_ADMIN_TOKEN_FLIE", "RAILBIRD_ADMIN_TOKEN_FILE"),
+        ("RAILBIRD_TIMEZONES", "RAILBIRD_TIMEZONE"),
+    ] {
+        let (code, text) = check_with(&[(wrong, "x")]).await;
+        let expected = format!("there is no variable {wrong}; there is {right}");
+        assert_eq!(code, Some(78), "{text}");
+        assert!(text.contains(&expected), "{text}");
+    }
+    // Kubernetes sets these for a service of this name, and the files of Compose and nats-server have the others.
+    let others = [
+        ("RAILBIRD_PORT", "tcp://10.0.0.1:8080"),
+        ("RAILBIRD_SERVICE_HOST", "10.0.0.1"),
+        ("RAILBIRD_NATS_KEYS_PASSWORD", "x"),
+        ("RAILBIRD_NATS_TLS_CA", "x"),
+        ("RAILBIRD_DOMAIN", "x"),
+    ];
+    let (code, text) = check_with(&others).await;
+    assert_eq!(code, Some(0), "{text}");
 }
 
 #[tokio::test]

@@ -778,7 +778,10 @@ async fn a_query_parameter_that_is_not_documented_is_rejected_with_those_that_ar
 async fn a_path_is_checked_before_the_views_are_waited_for() {
     let (_nats, railbird) = service().await;
     for path in ["/api/v1/results/2026-13-01", "/api/v1/odds/today/x"] {
-        let headers = [("x-api-key", &*railbird.key), ("railbird-min-seq", "1000000")];
+        let headers = [
+            ("x-api-key", &*railbird.key),
+            ("railbird-min-seq", "1000000"),
+        ];
         let reply = request(railbird.http, "GET", path, &headers).await;
         assert_eq!(reply.status, 400, "{path}: {}", reply.text());
     }

@@ -638,7 +638,7 @@ async fn a_feeder_that_takes_the_id_of_an_event_does_not_keep_it_out_of_the_log(
         let stored = nats.messages().await;
         let stored = stored.iter().find(|message| message.seq == first[0].seq);
         let stored = stored.expect("it is in the log");
-        assert_eq!(*stored.subject, *event.subject);
+        assert_eq!(stored.subject(), event.subject);
         assert_eq!(stored.payload, event.payload);
     }
     // A repetition of its own is one.
