@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::http::header::{
     ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, RETRY_AFTER, SEC_WEBSOCKET_VERSION, UPGRADE,
+    WWW_AUTHENTICATE,
 };
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -210,6 +211,10 @@ impl ApiError {
             }
             Self::MethodNotAllowed => {
                 set(ALLOW, "GET, HEAD");
+            }
+            // RFC 9110, 11.6.1 asks for a challenge. Browsers open no dialog for this one.
+            Self::Unauthorized => {
+                set(WWW_AUTHENTICATE, "Bearer realm=\"railbird\"");
             }
             Self::NotReady(_) => {
                 headers.insert(RETRY_AFTER, NOT_READY_SECONDS.into());

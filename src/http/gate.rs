@@ -8,8 +8,10 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::Request;
-use axum::http::header::{AUTHORIZATION, CONTENT_LENGTH, TRANSFER_ENCODING};
-use axum::http::{HeaderMap, HeaderName};
+use axum::http::header::{
+    AUTHORIZATION, CONTENT_LENGTH, TRANSFER_ENCODING, X_CONTENT_TYPE_OPTIONS,
+};
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
 use tower::{Service, service_fn};
@@ -86,8 +88,10 @@ pub(super) fn gate(
                 }
                 Err(response) => response,
             };
-            cors.set_headers(response.headers_mut());
-            state.set_headers(response.headers_mut());
+            let headers = response.headers_mut();
+            headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+            cors.set_headers(headers);
+            state.set_headers(headers);
             Ok(response)
         }
     })

@@ -42,9 +42,9 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::HeaderValue;
 use axum::http::header::{ACCEPT_ENCODING, CONTENT_LENGTH};
-use axum::response::Response;
+use axum::http::{HeaderValue, Uri};
+use axum::response::{IntoResponse, Redirect, Response};
 use tower::{Service, ServiceExt};
 use tower_http::compression::predicate::Predicate;
 use tower_http::compression::{Compression, CompressionBody};
@@ -89,9 +89,21 @@ pub(crate) fn router(app: Arc<App>) -> (Router, RouteTable) {
     let (router, table) = routes.into_parts();
     let router = router
         .method_not_allowed_fallback(async || ApiError::MethodNotAllowed)
-        .fallback(async || ApiError::NotFound(NO_SUCH_PATH.to_owned()))
+        .fallback(no_such_path)
         .with_state(app);
     (router, table)
+}
+
+/// Redirects a path with a slash at its end to the one without it.
+async fn no_such_path(uri: Uri) -> Response {
+    match uri.path().strip_suffix('/') {
+        // Two slashes at the beginning would lead to another host.
+        Some(path) if !path.is_empty() && !path.starts_with("//") => {
+            let query = uri.query().map(|query| format!("?{query}"));
+            Redirect::permanent(&format!("{path}{}", query.unwrap_or_default())).into_response()
+        }
+        _ => ApiError::NotFound(NO_SUCH_PATH.to_owned()).into_response(),
+    }
 }
 
 /// The service of one connection of the public address: the router, behind compression and the gate. They are not

@@ -27,9 +27,9 @@ const RAILBIRD_MIN_SEQ: HeaderName = HeaderName::from_static("railbird-min-seq")
 /// How long a request waits for the sequence that it asks for.
 const MIN_SEQ_WAIT: Duration = Duration::from_secs(2);
 
-/// Headers of a response: eight of this file, the state of the feed, three rate limits, the request id, and two for
-/// compression. The map grows once.
-const RESPONSE_HEADERS: usize = 15;
+/// Headers of a response: eight of this file, the state of the feed, three rate limits, the request id, the type that
+/// is not guessed, and two for compression. The map grows once.
+const RESPONSE_HEADERS: usize = 16;
 
 /// A request for views that the gate has admitted.
 pub(super) struct ApiRequest {

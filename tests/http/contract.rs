@@ -794,3 +794,44 @@ async fn the_path_of_the_next_page_is_written_as_a_person_would() {
     let next = page["next"].as_str().unwrap();
     assert!(next.starts_with("/api/v1/horses?limit=1&after="), "{next}");
 }
+
+#[tokio::test]
+async fn a_slash_at_the_end_is_redirected_on_this_host_alone() {
+    let (_nats, railbird) = service().await;
+    for (path, location) in [
+        ("/api/v1/meetings/?limit=1", "/api/v1/meetings?limit=1"),
+        ("/healthz/", "/healthz"),
+    ] {
+        let reply = railbird.get(path).await;
+        assert_eq!((reply.status, &*reply.header("location")), (308, location));
+    }
+    for path in ["//example.org/", "/nope"] {
+        let reply = railbird.get(path).await;
+        assert_eq!(
+            (reply.status, &*reply.header("location")),
+            (404, ""),
+            "{path}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_answer_without_a_key_asks_for_one_and_no_answer_is_guessed_to_be_a_page() {
+    let (_nats, railbird) = service().await;
+    let reply = railbird.get_open("/api/v1/meetings").await;
+    assert_eq!(reply.status, 401);
+    assert_eq!(
+        reply.header("www-authenticate"),
+        "Bearer realm=\"railbird\""
+    );
+    for path in [
+        "/api/v1/meetings",
+        "/healthz",
+        "/openapi.json",
+        "/status",
+        "/nope",
+    ] {
+        let reply = railbird.get(path).await;
+        assert_eq!(reply.header("x-content-type-options"), "nosniff", "{path}");
+    }
+}

@@ -19,10 +19,11 @@ const RATE_LIMIT_HEADERS: [&str; 3] = [
     "X-RateLimit-Reset",
 ];
 /// The headers of each response. Those from `Vary` on depend on the origin of the request.
-const COMMON_HEADERS: [&str; 6] = [
+const COMMON_HEADERS: [&str; 7] = [
     "Railbird-Seq",
     "Railbird-Feed",
     "X-Request-Id",
+    "X-Content-Type-Options",
     "Vary",
     "Access-Control-Allow-Origin",
     "Access-Control-Expose-Headers",
@@ -134,6 +135,7 @@ pub(super) fn headers() -> Value {
         "X-Content-Type-Options": always(json!({ "type": "string", "const": "nosniff" }), "The body is of the type in `Content-Type`."),
         "Access-Control-Allow-Origin": header(text(), "The web pages that may read the response: `*` without a key, else those that the operator allows."),
         "Access-Control-Expose-Headers": header(text(), "The headers that these pages may read."),
+        "WWW-Authenticate": always(text(), "How to send a key, for clients that ask. `X-API-Key` does as well."),
         "Allow": always(text(), "`GET, HEAD`."),
         "Retry-After": always(count(1), "Seconds until the next request is answered."),
         "X-RateLimit-Limit": header(count(1), "The limit of the plan, in a minute or in a day: the one of which fewer requests are left."),
@@ -181,7 +183,12 @@ fn failure(description: &str, code: &str, message: &str, headers: &[&str]) -> Va
 }
 
 fn unauthorized() -> Value {
-    let mut response = failure("The key is missing or not valid", "", "", &[]);
+    let mut response = failure(
+        "The key is missing or not valid",
+        "",
+        "",
+        &["WWW-Authenticate"],
+    );
     let body: Value = serde_json::from_str(UNAUTHORIZED_BODY).expect("the body is JSON");
     response["content"]["application/json"]["example"] = body;
     response
