@@ -37,7 +37,9 @@ class Connection:
             self.socket = trusted.wrap_socket(plain, server_hostname=host)
             self.file = self.socket.makefile("rb")
         options = {"verbose": False, "user": user, "pass": password, "headers": True, "no_responders": True}
-        self.socket.sendall(f"CONNECT {json.dumps(options)}\r\nSUB _INBOX.feeder.* 1\r\nPING\r\n".encode())
+        # The server sends an answer to everybody of the account who subscribes to its subject.
+        self.inbox = f"_INBOX.{os.urandom(8).hex()}"
+        self.socket.sendall(f"CONNECT {json.dumps(options)}\r\nSUB {self.inbox}.* 1\r\nPING\r\n".encode())
         # The mappings of the account hold for what is sent after the login.
         while (line := self.file.readline()) and line.strip() != b"PONG":
             if line.startswith(b"-ERR"):
@@ -46,7 +48,7 @@ class Connection:
 
     def request(self, subject, payload, headers=""):
         """The headers and the payload of the answer."""
-        inbox = f"_INBOX.feeder.{next(self.requests)}"
+        inbox = f"{self.inbox}.{next(self.requests)}"
         head = f"NATS/1.0\r\n{headers}\r\n".encode()
         command = f"HPUB {subject} {inbox} {len(head)} {len(head) + len(payload)}\r\n".encode()
         self.socket.sendall(command + head + payload + b"\r\n")
