@@ -17,7 +17,7 @@ use super::event::{
     SubscriptionApproved, SubscriptionForgotten, SubscriptionKeyIssued, SubscriptionRequested,
 };
 use super::state::{
-    Account, AccountSession, Change, Holder, Key, KeyState, Mail, MailContent, MailState,
+    Account, AccountSession, Change, Holder, Key, KeyState, MAILBOX_DEFERRED, Mail, MailContent, MailState,
     Revocation, Rotation, Subscription,
 };
 use super::{AccountSubject, Actor, KeyId, MailId, SecretHash, SubscriptionId};
@@ -428,6 +428,7 @@ impl Ledger {
             state: MailState::Requested,
             since: folding.time,
             attempts: 0,
+            waits_for_mailbox: false,
         };
         self.open_mails.insert(mail_id.clone());
         self.mails.insert(mail_id, mail);
@@ -477,6 +478,7 @@ impl Ledger {
             mail.enter(MailState::GivenUp(fact.reason), folding.time);
             self.open_mails.remove(&fact.mail_id);
         } else {
+            mail.waits_for_mailbox = fact.reason.as_str().starts_with(MAILBOX_DEFERRED);
             mail.enter(MailState::Failed(fact.reason), folding.time);
         }
     }
@@ -562,9 +564,11 @@ impl Ledger {
         format!("{sessions:?} {:?}", links.collect::<Vec<_>>())
     }
 
-    /// The number of mails that are waiting, and the age of the oldest.
+    /// The number of mails that are waiting, and the age of the oldest that does not wait for its recipient's mailbox.
     pub(crate) fn waiting_mails(&self, now: Timestamp) -> (usize, Duration) {
-        let since = self.open_mails().map(|(_, mail)| mail.requested_at).min();
+        let mails = self.open_mails().map(|(_, mail)| mail);
+        let ours = mails.filter(|mail| !mail.waits_for_mailbox);
+        let since = ours.map(|mail| mail.requested_at).min();
         let age = since.map(|since| now.duration_since(since.timestamp()));
         // The age is negative if the writer's clock is ahead.
         let age = age.and_then(|age| Duration::try_from(age).ok());

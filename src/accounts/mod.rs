@@ -44,7 +44,7 @@ pub use key_uses::{KeyUse, KeyUses, UsesByProcess};
 pub use ledger::Ledger;
 pub use revocations::Revocations;
 pub use state::{
-    Account, AccountSession, Change, Holder, Key, KeyState, Mail, MailContent, MailState,
+    Account, AccountSession, Change, Holder, Key, KeyState, MAILBOX_DEFERRED, Mail, MailContent, MailState,
     Revocation, Rotation, Subscription, SubscriptionState,
 };
 pub use subject::{AccountSubject, MailId, SubscriptionId};

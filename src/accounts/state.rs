@@ -208,7 +208,12 @@ pub struct Mail {
     pub since: Moment,
     /// How often a delivery was attempted.
     pub attempts: u32,
+    /// Whether the last attempt that failed did so because of the mailbox of the recipient.
+    pub waits_for_mailbox: bool,
 }
+
+/// What the reason of a failure begins with if the mailbox of the recipient is the cause.
+pub const MAILBOX_DEFERRED: &str = "mailbox_deferred";
 
 /// What a mail says.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -22,7 +22,9 @@ label_values! {
         Login = "login",
         /// The connection was closed early, or the reply is not SMTP.
         CutOff = "cut_off",
-        /// The server replied with a temporary error.
+        /// The server replied that the mailbox of the recipient takes no mail now.
+        MailboxDeferred = "mailbox_deferred",
+        /// The server replied with another temporary error.
         Deferred = "deferred",
         /// The server replied with a permanent error.
         Refused = "refused",
@@ -80,7 +82,15 @@ impl fmt::Display for DeliveryError {
 #[cfg(test)]
 mod tests {
     use super::{DeliveryError, FailureReason};
-    use crate::accounts::{ApiKey, random_secret};
+    use crate::accounts::{ApiKey, MAILBOX_DEFERRED, random_secret};
+
+    #[test]
+    fn the_ledger_knows_the_reason_that_is_the_recipients() {
+        let reason = FailureReason::MailboxDeferred;
+        assert_eq!(reason.as_str(), MAILBOX_DEFERRED);
+        let error = DeliveryError::new(reason, "450 later");
+        assert!(error.text().as_str().starts_with(MAILBOX_DEFERRED));
+    }
 
     #[test]
     fn secrets_in_a_reply_are_removed() {

@@ -79,6 +79,7 @@ mod tests {
             state,
             since,
             attempts,
+            waits_for_mailbox: false,
         };
         let wait = due(&mail, TIMEOUT).duration_since(since.timestamp());
         Duration::try_from(wait).expect("it is not in the past")

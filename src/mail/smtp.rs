@@ -26,6 +26,8 @@ const PORT_TLS: u16 = 465;
 /// The time limit for QUIT, which is a courtesy.
 const QUIT_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// A mailbox that takes no mail now (RFC 5321, 4.2.3).
+const MAILBOX_CODE: &str = "450";
 /// Replies about the login, at any step (RFC 4954, 6).
 const LOGIN_CODES: [&str; 4] = ["530", "534", "535", "538"];
 
@@ -206,6 +208,7 @@ fn classify(error: &Error, otherwise: FailureReason) -> DeliveryError {
         FailureReason::Login | FailureReason::Tls => otherwise,
         _ if LOGIN_CODES.contains(&code.as_str()) => FailureReason::Login,
         FailureReason::CutOff if error.is_permanent() => FailureReason::Refused,
+        FailureReason::CutOff if code == MAILBOX_CODE => FailureReason::MailboxDeferred,
         _ => FailureReason::Deferred,
     };
     let status = words.split_whitespace().next().unwrap_or_default();

@@ -191,7 +191,7 @@ const KNOWN: [(&str, &str, &str); 10] = [
     (
         "railbird_mails_failed_total",
         "reason",
-        "unreachable tls login timeout cut_off deferred refused not_written",
+        "unreachable tls login timeout cut_off mailbox_deferred deferred refused not_written",
     ),
     ("railbird_probes_total", "route", "/healthz /readyz"),
 ];

@@ -360,7 +360,7 @@ async fn a_server_that_is_down_costs_no_attempt_and_loses_no_mail() {
 #[tokio::test]
 async fn a_deferred_mail_is_sent_again_with_another_link() {
     for (stage, reply) in [
-        ("mail", "450 later"),
+        ("mail", "451 later"),
         ("rcpt", "451 greylisted"),
         ("data", "452 full"),
     ] {
@@ -389,6 +389,19 @@ async fn a_deferred_mail_is_sent_again_with_another_link() {
         let name = "railbird_mails_failed_total{reason=\"deferred\"}";
         assert_eq!(metric(&service, name).await, 2.0);
     }
+}
+
+/// Anybody can subscribe an address of a domain that accepts nothing for now.
+#[tokio::test]
+async fn a_mailbox_that_takes_no_mail_now_does_not_make_mails_late() {
+    let mut fixture = MailFixture::start().await;
+    fixture.server.at("rcpt", "450 later", 1_000).await;
+    let service = fixture.serve().await;
+    fixture.subscribe("anna").await;
+    let failed = "railbird_mails_failed_total{reason=\"mailbox_deferred\"}";
+    until_metric(&service, failed, 2.0).await;
+    assert_eq!(metric(&service, "railbird_mails_waiting").await, 1.0);
+    assert_eq!(metric(&service, "railbird_mails_oldest_seconds").await, 0.0);
 }
 
 #[tokio::test]
