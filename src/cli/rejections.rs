@@ -123,15 +123,11 @@ impl Rejections {
         if self.json {
             return result(rejection);
         }
-        // A feeder's text may contain terminal escape sequences.
-        let text = |name: &str| {
-            let text = rejection[name].as_str().unwrap_or_default();
-            text.replace(char::is_control, "\u{fffd}")
-        };
+        let text = |name: &str| rejection[name].as_str().unwrap_or_default();
         let seq = rejection["seq"].as_u64().unwrap_or_default();
         let fields = ["recorded_at", "subject", "source", "reason", "code"];
         let [recorded_at, subject, source, reason, code] = fields.map(text);
-        let source = if source.is_empty() { "?" } else { &source };
+        let source = if source.is_empty() { "?" } else { source };
         result(format_args!(
             "{seq} {recorded_at} {subject} from {source}: {reason} ({code})"
         ));

@@ -15,15 +15,36 @@ const REASONS_SHOWN: usize = 10;
 /// Interval of progress lines where standard error is not a terminal.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
+/// The letters of Unicode that change the direction of others.
+const DIRECTIONS: [char; 12] = [
+    '\u{61c}', '\u{200e}', '\u{200f}', '\u{202a}', '\u{202b}', '\u{202c}', '\u{202d}', '\u{202e}', '\u{2066}',
+    '\u{2067}', '\u{2068}', '\u{2069}',
+];
+
 /// Writes a line to standard error.
 pub(super) fn line(text: impl Display) {
     // A closed pipe is no reason to stop.
-    let _ = writeln!(std::io::stderr(), "{text}");
+    let _ = writeln!(std::io::stderr(), "{}", visible(&text.to_string()));
 }
 
 /// Writes a line of the command's result to standard output.
 pub(super) fn result(text: impl Display) {
-    let _ = writeln!(std::io::stdout(), "{text}");
+    let _ = writeln!(std::io::stdout(), "{}", visible(&text.to_string()));
+}
+
+/// A text in which what controls a terminal, or reverses how it is read, is written as in JSON. Feeders, files and
+/// servers can put it into a message.
+fn visible(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        let is_hidden = c.is_control() && !['\n', '\t'].contains(&c) || DIRECTIONS.contains(&c);
+        if is_hidden {
+            shown += &format!("\\u{:04x}", u32::from(c));
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
 }
 
 /// The progress of a long command: a bar on a terminal, else a line every [`LINE_EVERY`].
@@ -151,5 +172,18 @@ impl Summary {
             result("nothing changed: the log had all of it");
         }
         ExitCode::SUCCESS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::visible;
+
+    #[test]
+    fn what_controls_a_terminal_is_shown() {
+        assert_eq!(visible("a\tb\n"), "a\tb\n");
+        assert_eq!(visible("\u{1b}[2J\r"), "\\u001b[2J\\u000d");
+        assert_eq!(visible("\u{202e}desrever"), "\\u202edesrever");
+        assert_eq!(visible("速度 Ünï"), "速度 Ünï");
     }
 }

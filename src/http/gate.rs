@@ -9,9 +9,9 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::Request;
 use axum::http::header::{
-    AUTHORIZATION, CONTENT_LENGTH, TRANSFER_ENCODING, X_CONTENT_TYPE_OPTIONS,
+    AUTHORIZATION, CONTENT_LENGTH, HOST, TRANSFER_ENCODING, X_CONTENT_TYPE_OPTIONS,
 };
-use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Version};
 use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
 use tower::{Service, service_fn};
@@ -40,6 +40,8 @@ const NO_KEY: &str = "";
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
+const NO_HOST: &str = "A request has one Host header";
 
 /// Bytes of path and query: longer than any of the API, with room for a key.
 const URI_BYTES_MAX: usize = 2048;
@@ -107,7 +109,7 @@ fn admit(
     peer: IpAddr,
     request: &mut Request,
 ) -> Result<Option<RateLimitStatus>, ApiError> {
-    check_size(request)?;
+    check_head(request)?;
     let path = request.uri().path();
     let is_api = path.starts_with(API);
     let is_live = path.starts_with(LIVE);
@@ -135,10 +137,15 @@ fn admit(
     Ok(rate_limit)
 }
 
-/// Checks the bounds that apply before the key is looked up.
-fn check_size(request: &Request) -> Result<(), ApiError> {
+/// Checks what holds for each request, before the key is looked up.
+fn check_head(request: &Request) -> Result<(), ApiError> {
     let uri = request.uri();
     let headers = request.headers();
+    // RFC 9112, 3.2. Two programs on the way could each take another one.
+    let hosts = headers.get_all(HOST).iter().count();
+    if hosts > 1 || hosts == 0 && request.version() == Version::HTTP_11 {
+        return Err(ApiError::InvalidParameter(NO_HOST.to_owned()));
+    }
     let uri_bytes_max = if uri.path().starts_with(LIVE) {
         LIVE_URI_BYTES_MAX
     } else {

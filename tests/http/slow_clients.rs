@@ -154,3 +154,23 @@ async fn a_form_that_stalls_is_timed_out_and_no_error_of_the_service() {
     let error = log.iter().find(|line| line.contains("\"ERROR\""));
     assert_eq!(error, None);
 }
+
+#[tokio::test]
+async fn a_request_without_one_host_is_refused() {
+    let nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    for (head, status) in [
+        ("GET /healthz HTTP/1.1\r\nHost: x\r\n", "200"),
+        ("GET /healthz HTTP/1.0\r\n", "200"),
+        ("GET /healthz HTTP/1.1\r\n", "400"),
+        ("GET /healthz HTTP/1.1\r\nHost: x\r\nHost: y\r\n", "400"),
+    ] {
+        let mut stream = TcpStream::connect(railbird.http).await.unwrap();
+        let request = format!("{head}Connection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut reply = String::new();
+        let read = timeout(PATIENCE, stream.read_to_string(&mut reply)).await;
+        read.expect("an answer").unwrap();
+        assert_eq!(reply.split(' ').nth(1), Some(status), "{head}: {reply}");
+    }
+}
