@@ -15,7 +15,7 @@ SMALL = {"events": 250_000, "seconds": 4}
 CLIENTS = 200
 RATE = 50
 # Each snapshot is asked for.
-NO_WRITER = ["--snapshot-every", "0s"]
+NO_WRITER = ["--snapshot-every", "0s", "--snapshot-secret", "the-secret-of-the-replicas-of-a-bench"]
 
 
 class Writer:

@@ -34,7 +34,7 @@ use crate::mail::{FailureReason, Mailing, Outbox};
 use crate::metrics::{self, HttpMetrics, LiveMetrics};
 use crate::projector::announcer::Announcer;
 use crate::projector::lag::{Lag, LagWatch};
-use crate::projector::snapshots::{SnapshotRequests, SnapshotWriter};
+use crate::projector::snapshots::{SnapshotRequests, SnapshotSecret, SnapshotWriter};
 use crate::projector::views::Views;
 use crate::projector::{Projector, ProjectorHandle};
 use crate::public_url::PublicUrl;
@@ -75,6 +75,8 @@ pub struct Config {
     pub data: PathBuf,
     /// How often a snapshot of the views is written; zero is never.
     pub snapshot_every: Duration,
+    /// Signs the snapshots. Without it, none is written or loaded.
+    pub snapshot_secret: Option<SnapshotSecret>,
     /// The public address; port 0 takes a free one.
     pub http: SocketAddr,
     /// The TLS of the public address. Without it, that is plain HTTP.
@@ -334,6 +336,7 @@ impl<'a> Start<'a> {
             Arc::clone(&views),
             feed.clone(),
             announcer,
+            self.config.snapshot_secret.clone(),
         );
         self.spawn("projector", task.run());
         let log = &logs.events;
@@ -341,9 +344,13 @@ impl<'a> Start<'a> {
         let lag_max = self.config.lag_max;
         let (task, lag) = LagWatch::new(log.clone(), replica, lag_max, status.clone());
         self.spawn("lag", task.run());
-        let every = self.config.snapshot_every;
-        let (task, snapshots) =
-            SnapshotWriter::new(log.clone(), Arc::clone(&views), status.clone(), every);
+        let (task, snapshots) = SnapshotWriter::new(
+            log.clone(),
+            Arc::clone(&views),
+            status.clone(),
+            self.config.snapshot_secret.clone(),
+            self.config.snapshot_every,
+        );
         self.spawn("snapshots", task.run());
         Fold {
             views,

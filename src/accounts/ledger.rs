@@ -17,8 +17,8 @@ use super::event::{
     SubscriptionApproved, SubscriptionForgotten, SubscriptionKeyIssued, SubscriptionRequested,
 };
 use super::state::{
-    Account, AccountSession, Change, Holder, Key, KeyState, MAILBOX_DEFERRED, Mail, MailContent, MailState,
-    Revocation, Rotation, Subscription,
+    Account, AccountSession, Change, Holder, Key, KeyState, MAILBOX_DEFERRED, Mail, MailContent,
+    MailState, Revocation, Rotation, Subscription,
 };
 use super::{AccountSubject, Actor, KeyId, MailId, SecretHash, SubscriptionId};
 

@@ -44,8 +44,8 @@ pub use key_uses::{KeyUse, KeyUses, UsesByProcess};
 pub use ledger::Ledger;
 pub use revocations::Revocations;
 pub use state::{
-    Account, AccountSession, Change, Holder, Key, KeyState, MAILBOX_DEFERRED, Mail, MailContent, MailState,
-    Revocation, Rotation, Subscription, SubscriptionState,
+    Account, AccountSession, Change, Holder, Key, KeyState, MAILBOX_DEFERRED, Mail, MailContent,
+    MailState, Revocation, Rotation, Subscription, SubscriptionState,
 };
 pub use subject::{AccountSubject, MailId, SubscriptionId};
 pub(crate) use use_counter::SocketUse;

@@ -23,6 +23,7 @@ use super::open_files::ConnectionsMax;
 use super::reload::Reload;
 use super::running::{RunningService, keep_files_private};
 use super::service_manager::ServiceManager;
+use super::snapshot::SnapshotSecretFlag;
 use super::variables::check_variables;
 use super::{Cli, Nats, PlansFlag, WrongConfiguration};
 use crate::accounts::{DEV_ENV, WRITE_USE_EVERY};
@@ -33,6 +34,7 @@ use crate::limits::Proxies;
 use crate::limits::plans::Plans;
 use crate::log::{Durability, NatsConfig};
 use crate::mail::Mailing;
+use crate::projector::snapshots::SnapshotSecret;
 use crate::shutdown::{Hangups, Shutdown, Signals};
 use crate::tls::{CertificateFiles, TlsServer};
 
@@ -106,6 +108,8 @@ pub(super) struct ServiceArgs {
     /// events: a new replica loads it instead of folding the whole log. 0s is never.
     #[arg(long, env = "RAILBIRD_SNAPSHOT_EVERY", value_name = "DURATION", default_value = "1h", value_parser = parse_duration)]
     snapshot_every: SignedDuration,
+    #[command(flatten)]
+    snapshot_secret: SnapshotSecretFlag,
     /// Time for which keys are accepted while the service cannot learn whether any was revoked.
     #[arg(long, env = "RAILBIRD_KEYS_STALE_MAX", value_name = "DURATION", default_value = "1h", value_parser = parse_duration)]
     keys_stale_max: SignedDuration,
@@ -141,6 +145,7 @@ pub(super) struct ServiceParts {
     connections: ConnectionsMax,
     clock: Clock,
     plans: Plans,
+    snapshot_secret: Option<SnapshotSecret>,
 }
 
 impl ServiceArgs {
@@ -178,12 +183,22 @@ impl ServiceArgs {
             };
             format!("{}{file}", plans.names())
         });
+        let snapshot_secret =
+            checks.add(
+                "snapshots",
+                self.snapshot_secret.read(),
+                |secret| match secret {
+                    Some(_) => "signed".to_owned(),
+                    None => "none: --snapshot-secret is not set, so a start without views folds the whole log".to_owned(),
+                },
+            );
         addresses?;
         Some(ServiceParts {
             admin_token: admin_token?,
             connections: connections?,
             clock: clock?,
             plans: plans?,
+            snapshot_secret: snapshot_secret?,
         })
     }
 
@@ -199,6 +214,7 @@ impl ServiceArgs {
             nats,
             data,
             snapshot_every: self.snapshot_every.unsigned_abs(),
+            snapshot_secret: parts.snapshot_secret,
             http: self.http,
             tls: None,
             admin: self.admin,

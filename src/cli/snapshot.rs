@@ -7,12 +7,38 @@ use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
-use super::Nats;
 use super::admin::AdminClient;
 use super::report::result;
+use super::secret::read_secret;
+use super::{Nats, WrongConfiguration};
 use crate::log::Log;
-use crate::projector::snapshots::{RefusedSnapshot, ViewsSnapshot, restore};
+use crate::projector::snapshots::{RefusedSnapshot, SnapshotSecret, ViewsSnapshot, restore};
 use crate::projector::views::Views;
+
+const SECRET_VARIABLE: &str = "RAILBIRD_SNAPSHOT_SECRET";
+
+/// The secret of the replicas. It is parsed later, because command line errors repeat the value.
+#[derive(Debug, Clone, Args)]
+pub(super) struct SnapshotSecretFlag {
+    /// Secret with which the replicas sign the snapshots of the views, 32 characters or more. It can be in the file that
+    /// RAILBIRD_SNAPSHOT_SECRET_FILE names. Without it, no snapshot is written or loaded.
+    #[arg(long, env = SECRET_VARIABLE, value_name = "SECRET", hide_env_values = true)]
+    snapshot_secret: Option<String>,
+}
+
+impl SnapshotSecretFlag {
+    pub(super) fn read(&self) -> Result<Option<SnapshotSecret>, WrongConfiguration> {
+        let Some(text) = read_secret(SECRET_VARIABLE, self.snapshot_secret.as_deref())? else {
+            return Ok(None);
+        };
+        let secret = SnapshotSecret::new(&text).map(Some);
+        secret.ok_or_else(|| {
+            WrongConfiguration(
+                "--snapshot-secret, or its file: a secret is 32 characters or more".to_owned(),
+            )
+        })
+    }
+}
 
 #[derive(Debug, Args)]
 pub(super) struct SnapshotCommand {
@@ -48,6 +74,8 @@ enum SnapshotSubcommand {
         data: PathBuf,
         #[command(flatten)]
         nats: Nats,
+        #[command(flatten)]
+        secret: SnapshotSecretFlag,
     },
 }
 
@@ -60,7 +88,13 @@ impl SnapshotCommand {
                 Ok(())
             }
             SnapshotSubcommand::List { nats, json } => list(&nats.connect().await?, json).await,
-            SnapshotSubcommand::Restore { data, nats } => load(&nats.connect().await?, data).await,
+            SnapshotSubcommand::Restore { data, nats, secret } => {
+                let secret = secret.read()?.ok_or_else(|| {
+                    let text = "--snapshot-secret is not set: it proves who wrote a snapshot";
+                    WrongConfiguration(text.to_owned())
+                })?;
+                load(&nats.connect().await?, data, &secret).await
+            }
         }
     }
 }
@@ -80,7 +114,7 @@ async fn list(log: &Log, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn load(log: &Log, data: PathBuf) -> anyhow::Result<()> {
+async fn load(log: &Log, data: PathBuf, secret: &SnapshotSecret) -> anyhow::Result<()> {
     let views = Arc::new(Views::open(&data)?);
     if views.is_in_force() {
         bail!(
@@ -88,7 +122,7 @@ async fn load(log: &Log, data: PathBuf) -> anyhow::Result<()> {
             data.display()
         );
     }
-    let (loaded, refused) = restore(log, &views).await?;
+    let (loaded, refused) = restore(log, &views, secret).await?;
     for RefusedSnapshot { name, reason } in refused {
         result(format_args!("{name} is not used: {reason}"));
     }

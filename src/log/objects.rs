@@ -244,24 +244,25 @@ impl ObjectWriter {
         Ok(())
     }
 
-    /// Names the object. From now on it is listed.
+    /// Names the object, with the metadata for its checksum. From now on it is listed.
     ///
     /// # Errors
     /// As [`add`](Self::add).
     pub async fn finish(
         mut self,
         name: String,
-        metadata: BTreeMap<String, String>,
+        metadata: impl FnOnce(&str) -> BTreeMap<String, String>,
     ) -> Result<StoredObject, LogError> {
+        let digest = std::mem::take(&mut self.checksum).finish();
         let info = ObjectInfo {
             bucket: SNAPSHOTS_BUCKET.to_owned(),
             nuid: self.nuid.clone(),
             size: self.size,
             chunks: self.chunks,
             written_at: Some(jiff::Timestamp::now().into()),
-            digest: std::mem::take(&mut self.checksum).finish(),
+            metadata: metadata(&digest),
+            digest,
             deleted: false,
-            metadata,
             name,
         };
         let message = serde_json::to_vec(&info).expect("no keys but text");

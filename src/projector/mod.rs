@@ -22,6 +22,7 @@ use tokio_util::task::AbortOnDropHandle;
 use self::announcer::Announcer;
 use self::fold::{FoldError, RunningFold, blocking, is_disk_full};
 use self::rebuild::Candidate;
+use self::snapshots::SnapshotSecret;
 pub use self::status::{FoldFailure, Phase, Status};
 use self::views::Views;
 use crate::feed::replay::replay;
@@ -46,6 +47,8 @@ pub struct Projector {
     views: Arc<Views>,
     feed: Feed,
     announcer: Announcer,
+    /// Without it, no snapshot is loaded.
+    snapshot_secret: Option<SnapshotSecret>,
     status: watch::Sender<Status>,
     rebuild_requests: mpsc::Receiver<()>,
     /// Why the views in force cannot be continued.
@@ -79,6 +82,7 @@ impl Projector {
         views: Arc<Views>,
         feed: Feed,
         announcer: Announcer,
+        snapshot_secret: Option<SnapshotSecret>,
     ) -> (Self, ProjectorHandle) {
         let (status, status_receiver) = watch::channel(Status::new());
         let (request_sender, rebuild_requests) = mpsc::channel(1);
@@ -88,6 +92,7 @@ impl Projector {
             views,
             feed,
             announcer,
+            snapshot_secret,
             status,
             rebuild_requests,
             replace: None,
@@ -268,7 +273,8 @@ impl Projector {
     ) -> Result<RunningFold, FoldError> {
         let views = &self.views;
         let log = &self.log;
-        let new = Candidate::begin_from_snapshot(views, log, state, &self.status).await?;
+        let secret = self.snapshot_secret.as_ref();
+        let new = Candidate::begin_from_snapshot(views, log, state, secret, &self.status).await?;
         self.complete(new, reason).await
     }
 
@@ -326,11 +332,13 @@ impl Projector {
         let views = Arc::clone(&self.views);
         let log = self.log.clone();
         let state = state.clone();
+        let secret = self.snapshot_secret.clone();
         let status = self.status.clone();
         let mut building = AbortOnDropHandle::new(tokio::spawn(async move {
             // Views that an operator wants rebuilt trust nothing but the log.
             let new = if is_damaged {
-                Candidate::begin_from_snapshot(&views, &log, &state, &status).await?
+                let secret = secret.as_ref();
+                Candidate::begin_from_snapshot(&views, &log, &state, secret, &status).await?
             } else {
                 Candidate::begin(&views, &log, &state, &status).await?
             };

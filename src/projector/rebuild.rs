@@ -8,7 +8,7 @@ use tokio::task::spawn_blocking;
 
 use super::announcer::Announcer;
 use super::fold::{FoldError, RunningFold};
-use super::snapshots::load_latest;
+use super::snapshots::{SnapshotSecret, load_latest};
 use super::status::{Phase, Status};
 use super::views::{NewStore, Views};
 use crate::clock::Uptime;
@@ -57,7 +57,8 @@ impl Candidate {
         Self::of_store(log, state, store, progress)
     }
 
-    /// As [`begin`](Self::begin), with a store of the latest snapshot of the views if there is one.
+    /// As [`begin`](Self::begin), with a store of the latest snapshot of the views if there is one that is signed with
+    /// the secret.
     ///
     /// # Errors
     /// As [`begin`](Self::begin).
@@ -65,12 +66,15 @@ impl Candidate {
         views: &Arc<Views>,
         log: &Log,
         state: &LogState,
+        secret: Option<&SnapshotSecret>,
         status: &watch::Sender<Status>,
     ) -> Result<Self, FoldError> {
         let progress = RebuildProgress::begin(status, state);
         let mut store = begin(views, state).await?;
         let seq = store.store().seq();
-        if let Some(loaded) = load_latest(log, state, views, seq).await {
+        if let Some(secret) = secret
+            && let Some(loaded) = load_latest(log, state, views, secret, seq).await
+        {
             store = loaded;
         }
         Self::of_store(log, state, store, progress)

@@ -18,6 +18,7 @@ use railbird::http::{AccessLog, AdminAccess, Origins};
 use railbird::limits::Proxies;
 use railbird::limits::plans::Plans;
 use railbird::log::{ACCOUNTS, Outgoing, StreamName};
+use railbird::projector::snapshots::SnapshotSecret;
 use railbird::shutdown::Shutdown;
 use railbird::supervisor::TaskEnded;
 use railbird::tls::{CertificateFiles, TlsServer};
@@ -264,6 +265,9 @@ impl Railbird {
     }
 }
 
+/// The secret with which the services of tests sign snapshots.
+pub(crate) const SNAPSHOT_SECRET: &str = "the-secret-of-the-replicas-of-a-test";
+
 fn config(nats: &str, data: &Path) -> Config {
     Config {
         nats: nats.into(),
@@ -281,6 +285,7 @@ fn config(nats: &str, data: &Path) -> Config {
         lag_max: Duration::from_secs(30),
         write_use_every: WRITE_USE_EVERY,
         snapshot_every: Duration::ZERO,
+        snapshot_secret: SnapshotSecret::new(SNAPSHOT_SECRET),
         connections_max: 256,
         connections_per_network: 256,
         proxies: Proxies::default(),

@@ -10,7 +10,7 @@ use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE;
 use bytes::Bytes;
 use railbird::log::{Log, LogError, RACING, SNAPSHOTS};
-use railbird::projector::snapshots::{SnapshotError, ViewsSnapshot, restore};
+use railbird::projector::snapshots::{SnapshotError, SnapshotSecret, ViewsSnapshot, restore};
 use railbird::projector::views::Views;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -103,8 +103,17 @@ impl ObjectStore {
     }
 }
 
-/// Changes the message that names an object.
+/// Changes the message that names an object, and signs it again.
 fn with_info(messages: &Messages, change: impl FnOnce(&mut Value)) -> Messages {
+    with_unsigned(messages, |info| {
+        change(info);
+        let mut metadata = serde_json::from_value(info["metadata"].take()).unwrap();
+        secret().sign(&mut metadata, info["digest"].as_str().unwrap());
+        info["metadata"] = json!(metadata);
+    })
+}
+
+fn with_unsigned(messages: &Messages, change: impl FnOnce(&mut Value)) -> Messages {
     let mut messages = messages.clone();
     let (_, payload) = messages.last_mut().unwrap();
     let mut info: Value = serde_json::from_slice(payload).unwrap();
@@ -123,11 +132,15 @@ fn with_checkpoint(messages: &Messages, change: impl FnOnce(&mut Value)) -> Mess
     })
 }
 
+fn secret() -> SnapshotSecret {
+    SnapshotSecret::new(SNAPSHOT_SECRET).unwrap()
+}
+
 /// Loads the latest snapshot into an empty folder. Returns whether there was one that fits, and the reasons why others
 /// do not.
 async fn load_into(log: &Log, data: &Path) -> (bool, Vec<String>) {
     let views = Arc::new(Views::open(data).unwrap());
-    let (loaded, refused) = restore(log, &views).await.unwrap();
+    let (loaded, refused) = restore(log, &views, &secret()).await.unwrap();
     let reasons = refused.into_iter().map(|refusal| refusal.reason);
     (loaded.is_some(), reasons.collect())
 }
@@ -253,6 +266,51 @@ async fn a_snapshot_that_is_not_whole_or_of_another_log_or_schema_is_refused_wit
     assert_eq!(load(&nats).await, (false, vec![]));
 }
 
+/// Whoever has the password of the service can write to the object store, and read the log.
+#[tokio::test]
+async fn a_snapshot_of_somebody_without_the_secret_of_the_replicas_is_not_loaded() {
+    let (nats, first, _) = with_snapshot().await;
+    let mut store = ObjectStore::of(&nats).await;
+    let sound = store.messages().await;
+    let refused = (
+        false,
+        vec!["it is not signed with the --snapshot-secret".to_owned()],
+    );
+    let unsigned = with_unsigned(&sound, |info| {
+        info["metadata"]
+            .as_object_mut()
+            .unwrap()
+            .remove("signature");
+    });
+    let of_other_parts = with_unsigned(&sound, |info| info["digest"] = "SHA-256=AAAA".into());
+    let of_other_checkpoint = with_unsigned(&sound, |info| info["metadata"]["views"] = "77".into());
+    for forged in [unsigned, of_other_parts, of_other_checkpoint] {
+        store.replace(forged).await;
+        assert_eq!(load(&nats).await, refused);
+    }
+    store.replace(Vec::new()).await;
+    let forger = Railbird::start_with(&nats, |config| {
+        config.snapshot_secret = SnapshotSecret::new("a secret that the others do not know");
+    })
+    .await;
+    forger.until_seq(first.seq()).await;
+    create(&forger).await;
+    assert_eq!(load(&nats).await, refused);
+    let second = Railbird::start(&nats).await;
+    second.until_seq(first.seq()).await;
+    assert_eq!(folded(&second), first.seq());
+}
+
+#[tokio::test]
+async fn without_a_secret_snapshots_are_neither_written_nor_loaded() {
+    let (nats, first, _) = with_snapshot().await;
+    let second = Railbird::start_with(&nats, |config| config.snapshot_secret = None).await;
+    second.until_seq(first.seq()).await;
+    assert_eq!(folded(&second), first.seq());
+    let error = second.app.snapshots.create().await.unwrap_err();
+    assert!(error.to_string().contains("--snapshot-secret"), "{error}");
+}
+
 #[tokio::test]
 async fn an_older_snapshot_is_loaded_where_the_latest_is_damaged() {
     let (nats, first, _) = with_snapshot().await;
@@ -330,7 +388,7 @@ async fn a_writer_that_was_paused_writes_nothing_after_another_one_has_begun() {
     let written = create(&railbird).await;
     let next = paused.add(Bytes::from_static(b"the next")).await;
     assert!(matches!(next, Err(LogError::Conflict)), "{next:?}");
-    let named = paused.finish("paused".to_owned(), [].into()).await;
+    let named = paused.finish("paused".to_owned(), |_| [].into()).await;
     assert!(matches!(named, Err(LogError::Conflict)), "{named:?}");
     let objects = log.objects().await.unwrap();
     let names: Vec<_> = objects.iter().map(|object| &object.info.name).collect();
@@ -538,7 +596,16 @@ async fn an_operator_creates_lists_and_restores_snapshots() {
     assert_eq!((none.code, none.all.trim()), (0, "there are no snapshots"));
     let data = tempfile::tempdir().unwrap();
     let folder = data.path().to_str().unwrap();
-    let none = run(&["snapshot", "restore", folder, "--nats", &url]).await;
+    let none = run(&[
+        "snapshot",
+        "restore",
+        folder,
+        "--nats",
+        &url,
+        "--snapshot-secret",
+        SNAPSHOT_SECRET,
+    ])
+    .await;
     assert!(
         none.code != 0 && none.all.contains("no snapshot that fits"),
         "{}",
@@ -556,9 +623,27 @@ async fn an_operator_creates_lists_and_restores_snapshots() {
     assert_eq!(listed["seq"], seq);
     assert_eq!(listed["digest"], railbird.digest());
 
-    let restored = run(&["snapshot", "restore", folder, "--nats", &url]).await;
+    let restored = run(&[
+        "snapshot",
+        "restore",
+        folder,
+        "--nats",
+        &url,
+        "--snapshot-secret",
+        SNAPSHOT_SECRET,
+    ])
+    .await;
     assert!(restored.all.contains("loaded v"), "{}", restored.all);
-    let again = run(&["snapshot", "restore", folder, "--nats", &url]).await;
+    let again = run(&[
+        "snapshot",
+        "restore",
+        folder,
+        "--nats",
+        &url,
+        "--snapshot-secret",
+        SNAPSHOT_SECRET,
+    ])
+    .await;
     assert!(
         again.code != 0 && again.all.contains("has views already"),
         "{}",

@@ -10,8 +10,8 @@ use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use super::ViewsSnapshot;
 use super::parts::{PartDecoder, PartError};
+use super::{SnapshotSecret, ViewsSnapshot};
 use crate::log::{Log, LogError, LogState, ObjectChecksum, RACING, ReadPosition};
 use crate::metrics;
 use crate::projector::views::{NewStore, Views};
@@ -79,10 +79,11 @@ pub(in crate::projector) async fn load_latest(
     log: &Log,
     state: &LogState,
     views: &Arc<Views>,
+    secret: &SnapshotSecret,
     seq: u64,
 ) -> Option<NewStore> {
     let mut refused = Vec::new();
-    let loaded = load(log, state, views, seq, &mut refused).await;
+    let loaded = load(log, state, views, secret, seq, &mut refused).await;
     for RefusedSnapshot { name, reason } in &refused {
         tracing::warn!(
             snapshot = name,
@@ -118,10 +119,11 @@ pub(in crate::projector) async fn load_latest(
 pub async fn restore(
     log: &Log,
     views: &Arc<Views>,
+    secret: &SnapshotSecret,
 ) -> anyhow::Result<(Option<ViewsSnapshot>, Vec<RefusedSnapshot>)> {
     let state = log.state(RACING).await?;
     let mut refused = Vec::new();
-    let Some(loaded) = load(log, &state, views, 0, &mut refused).await? else {
+    let Some(loaded) = load(log, &state, views, secret, 0, &mut refused).await? else {
         return Ok((None, refused));
     };
     let views = Arc::clone(views);
@@ -133,6 +135,7 @@ async fn load(
     log: &Log,
     state: &LogState,
     views: &Arc<Views>,
+    secret: &SnapshotSecret,
     seq: u64,
     refused: &mut Vec<RefusedSnapshot>,
 ) -> Result<Option<Loaded>, LoadError> {
@@ -148,7 +151,7 @@ async fn load(
             }
         };
         let name = snapshot.object.info.name.clone();
-        let reason = match misfit(log, state, &snapshot).await? {
+        let reason = match misfit(log, state, secret, &snapshot).await? {
             Some(reason) => reason,
             None => match load_one(log, views, &snapshot).await {
                 Ok(store) => return Ok(Some(Loaded { snapshot, store })),
@@ -161,12 +164,18 @@ async fn load(
     Ok(None)
 }
 
-/// Why a snapshot is not one of this log that this version can continue.
+/// Why a snapshot is not one of this log, by a replica of this service, that this version can continue.
 async fn misfit(
     log: &Log,
     state: &LogState,
+    secret: &SnapshotSecret,
     snapshot: &ViewsSnapshot,
 ) -> Result<Option<String>, LoadError> {
+    if !snapshot.is_signed(secret) {
+        return Ok(Some(
+            "it is not signed with the --snapshot-secret".to_owned(),
+        ));
+    }
     if !snapshot.is_of_this_schema() {
         let schema = snapshot.schema;
         let views = snapshot.views;

@@ -2,6 +2,7 @@
 
 mod load;
 mod parts;
+mod secret;
 mod writer;
 
 use std::collections::BTreeMap;
@@ -11,6 +12,7 @@ use serde_json::{Value, json};
 
 pub(super) use self::load::load_latest;
 pub use self::load::{Loaded, RefusedSnapshot, restore};
+pub use self::secret::SnapshotSecret;
 pub use self::writer::{SnapshotError, SnapshotRequests, SnapshotWriter};
 use crate::log::{Log, LogError, StoredObject};
 
@@ -74,6 +76,12 @@ impl ViewsSnapshot {
                 reason: "its metadata is not that of a snapshot".to_owned(),
             }),
         }
+    }
+
+    /// Whether a replica with this secret has written it.
+    fn is_signed(&self, secret: &SnapshotSecret) -> bool {
+        let info = &self.object.info;
+        secret.has_signed(&info.metadata, &info.digest)
     }
 
     /// Whether this version can continue it.

@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::super::status::{Phase, Status};
 use super::parts::PartEncoder;
-use super::{ViewsSnapshot, metadata};
+use super::{SnapshotSecret, ViewsSnapshot, metadata};
 use crate::log::{Lease, Log, LogError, ObjectWriter, Role};
 use crate::metrics;
 use crate::projector::views::Views;
@@ -41,6 +41,8 @@ const REQUESTS_MAX: usize = 4;
 /// Why no snapshot was written.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
+    #[error("the service has no --snapshot-secret, with which replicas sign them")]
+    NoSecret,
     #[error("the views are not live yet")]
     NotLive,
     #[error("another replica is writing a snapshot")]
@@ -94,6 +96,8 @@ pub struct SnapshotWriter {
     log: Log,
     views: Arc<Views>,
     status: watch::Receiver<Status>,
+    /// Without it, none is written.
+    secret: Option<SnapshotSecret>,
     /// Zero is never.
     every: Duration,
     requests: mpsc::Receiver<oneshot::Sender<Written>>,
@@ -104,6 +108,7 @@ impl SnapshotWriter {
         log: Log,
         views: Arc<Views>,
         status: watch::Receiver<Status>,
+        secret: Option<SnapshotSecret>,
         every: Duration,
     ) -> (Self, SnapshotRequests) {
         let (sender, requests) = mpsc::channel(REQUESTS_MAX);
@@ -111,6 +116,7 @@ impl SnapshotWriter {
             log,
             views,
             status,
+            secret,
             every,
             requests,
         };
@@ -195,9 +201,16 @@ impl SnapshotWriter {
                 return false;
             }
         };
-        let latest = snapshots.into_iter().flatten().next();
+        let mut snapshots = snapshots.into_iter().flatten();
+        let latest = snapshots.find(|snapshot| self.has_written(snapshot));
         note(latest.as_ref());
         self.needs_newer(latest.as_ref())
+    }
+
+    /// Whether a replica of this service has written it.
+    fn has_written(&self, snapshot: &ViewsSnapshot) -> bool {
+        let secret = self.secret.as_ref();
+        secret.is_some_and(|secret| snapshot.is_signed(secret))
     }
 
     fn needs_newer(&self, latest: Option<&ViewsSnapshot>) -> bool {
@@ -209,12 +222,14 @@ impl SnapshotWriter {
             .filter(|last| last.is_of_this_schema())
             .map_or(0, |last| last.checkpoint.seq);
         let is_old = last.is_none_or(|last| age(last) >= self.every);
-        !self.every.is_zero() && is_old && checkpoint.seq >= last_seq + EVENTS_MIN
+        let is_enabled = self.secret.is_some() && !self.every.is_zero();
+        is_enabled && is_old && checkpoint.seq >= last_seq + EVENTS_MIN
     }
 
     /// Writes a snapshot, and removes the oldest if there are enough.
     async fn write(&self, lease: &Lease) -> Written {
         let began = Instant::now();
+        let secret = self.secret.as_ref().ok_or(SnapshotError::NoSecret)?;
         let store = self.live_store().ok_or(SnapshotError::NotLive)?;
         let (sender, mut parts) = mpsc::channel(PARTS_AHEAD);
         let exporting = spawn_blocking(move || export(&store, &sender));
@@ -232,7 +247,12 @@ impl SnapshotWriter {
         check(lease)?;
         let at = Timestamp::now().as_millisecond();
         let name = format!("v{SCHEMA_VERSION}-{VIEWS_VERSION}-{}-{at}", checkpoint.seq);
-        let object = writer.finish(name, metadata(&checkpoint)).await?;
+        let signed = |checksum: &str| {
+            let mut metadata = metadata(&checkpoint);
+            secret.sign(&mut metadata, checksum);
+            metadata
+        };
+        let object = writer.finish(name, signed).await?;
         let snapshot = ViewsSnapshot {
             object,
             checkpoint,
