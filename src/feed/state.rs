@@ -48,6 +48,9 @@ pub(super) const BOUNDS: Bounds = Bounds {
     conflatable: 262_144,
 };
 
+/// Days after the log's time on which races are open for images. Fixtures are known a year ahead.
+const DAYS_AHEAD_MAX: i32 = 366;
+
 #[derive(Debug)]
 pub(super) struct FeedState {
     bounds: Bounds,
@@ -246,12 +249,16 @@ impl FeedState {
         self.evict();
     }
 
-    /// Makes room for another open race: it takes that of a race on a later date. False if there is none, or if its
-    /// meeting has too many. So nobody who opens races takes the room of those that are run soon.
+    /// Makes room for another open race: it takes that of a race on a later date. False if there is none, if its meeting
+    /// has too many, or if its date is too far ahead. So nobody who opens races takes the room of those that are run soon.
     fn make_room(&mut self, race: &RaceKey) -> bool {
         let is_of_meeting = |open: &&RaceKey| (open.date, &open.venue) == (race.date, &race.venue);
         let of_meeting = self.open.iter().filter(is_of_meeting).count();
-        let has_room = of_meeting < self.bounds.open_races_of_meeting;
+        let days_after = |from: RacingDate| (race.date.civil() - from.civil()).get_days();
+        let is_near = self
+            .open_from
+            .is_none_or(|from| days_after(from) <= DAYS_AHEAD_MAX);
+        let has_room = is_near && of_meeting < self.bounds.open_races_of_meeting;
         if has_room && self.open.len() < self.bounds.open_races {
             return true;
         }

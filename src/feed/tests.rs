@@ -626,6 +626,22 @@ fn races_of_later_dates_and_of_a_meeting_with_too_many_leave_the_others_open() {
 }
 
 #[test]
+fn a_race_more_than_a_year_ahead_of_the_log_is_published_and_has_no_image() {
+    let feed = Feed::bounded(SMALL);
+    let mut model = Model::default();
+    let open_from = RacingDate::parse("2026-10-03").ok();
+    feed.publish(Vec::new(), &[], open_from);
+    for (date, images) in [("2027-10-05", 0), ("2027-10-04", 1)] {
+        let mut update = model.update(1, Fact::Quote).expect("an update");
+        update.race.date = RacingDate::parse(date).expect("a date");
+        feed.publish(vec![update], &events(model.seq), open_from);
+        assert_eq!(feed.snapshots(|_| true).images.len(), images);
+    }
+    assert_eq!(feed.state.lock().left_out, 1);
+    assert_eq!(feed.position().head, 2);
+}
+
+#[test]
 fn races_that_nobody_closes_are_closed_by_their_date_and_bounded_in_number() {
     let feed = Feed::bounded(SMALL);
     let mut model = Model::default();
