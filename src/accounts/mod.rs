@@ -29,7 +29,9 @@ mod use_log;
 pub use actor::Actor;
 pub use address_book::{AddressBook, AddressError, SealedEmail};
 pub use commands::AccountCommands;
-pub use decide::{CommandError, LINK_LASTS, RESEND_AFTER, SESSION_LASTS, new_link};
+pub use decide::{
+    CommandError, LINK_LASTS, RESEND_AFTER, SESSION_LASTS, UNCONFIRMED_KEPT, new_link,
+};
 pub use email::Email;
 pub use event::{
     AccountEvent, AccountEventError, AddressErased, Fact, KeyIssued, KeyRevoked, KeyRotated, Link,
@@ -44,8 +46,8 @@ pub use key_uses::{KeyUse, KeyUses, UsesByProcess};
 pub use ledger::Ledger;
 pub use revocations::Revocations;
 pub use state::{
-    Account, AccountSession, Change, Holder, Key, KeyState, MAILBOX_DEFERRED, Mail, MailContent, MailState,
-    Revocation, Rotation, Subscription, SubscriptionState,
+    Account, AccountSession, Change, Holder, Key, KeyState, MAILBOX_DEFERRED, Mail, MailContent,
+    MailState, Revocation, Rotation, Subscription, SubscriptionState,
 };
 pub use subject::{AccountSubject, MailId, SubscriptionId};
 pub(crate) use use_counter::SocketUse;
