@@ -100,8 +100,8 @@ pub(super) struct ServiceArgs {
     /// Maximum number of sign-ups per day and email address.
     #[arg(long, env = "RAILBIRD_SIGN_UPS_PER_EMAIL", default_value = "5")]
     sign_ups_per_email: NonZeroU32,
-    /// Maximum number of sign-ups per hour in total. Half of them are for networks, a /24 of IPv4 or a /48 of IPv6, that
-    /// had none in the last hour.
+    /// Maximum number of sign-ups per hour in total. Half of them are for networks (/24 of IPv4, /48 of IPv6) that had
+    /// none in the last hour.
     #[arg(long, env = "RAILBIRD_SIGN_UPS_PER_HOUR", default_value = "500")]
     sign_ups_per_hour: NonZeroU32,
     /// How often a snapshot of the views is written to NATS, by one replica at a time and if there are 10,000 new
