@@ -498,6 +498,10 @@ async fn flush(store: Arc<Store>) {
     }
 }
 
+fn half(number: NonZeroU32) -> NonZeroU32 {
+    NonZeroU32::new(number.get().div_ceil(2)).unwrap_or(number)
+}
+
 /// The state of the pages for subscribers. Their links lead to the configured URL, else to the address that the service
 /// listens on.
 fn pages(config: &Config, listening: SocketAddr, commands: AccountCommands) -> Pages {
@@ -509,7 +513,8 @@ fn pages(config: &Config, listening: SocketAddr, commands: AccountCommands) -> P
         url: url.unwrap_or_else(|| PublicUrl::of(listening)),
         sign_ups_per_network: HashedLimiter::new(config.sign_ups_per_network, HOUR),
         sign_ups_per_email: HashedLimiter::new(config.sign_ups_per_email, DAY),
-        sign_ups: HashedLimiter::new(config.sign_ups_per_hour, HOUR),
+        first_sign_ups: HashedLimiter::new(NonZeroU32::MIN, HOUR),
+        sign_ups: HashedLimiter::new(half(config.sign_ups_per_hour), HOUR),
         links_per_network: HashedLimiter::new(LINKS_PER_NETWORK, HOUR),
         links_per_email: HashedLimiter::new(LINKS_PER_EMAIL, HOUR),
         changes: HashedLimiter::new(CHANGES_PER_HOUR, HOUR),

@@ -24,7 +24,7 @@
 //! | [`asyncapi`] | the AsyncAPI document of the live channel and the log | `json_schema`, `live`, `log`, `projector` |
 //! | [`http`] | the JSON API, the pages and the WebSocket handshake, on axum | all above but `atomic_file`, `mail`, `supervisor` |
 //! | [`app`] | the composition root: builds and runs the service | all above but `asyncapi`, `atomic_file`, `json_schema` |
-//! | [`cli`] | the command line, one command per file | all above but `atomic_file`, `feed`, `json_schema`, `live` |
+//! | [`cli`] | the command line, one command per file | all above but `feed`, `json_schema`, `live` |
 
 pub mod accounts;
 pub mod app;

@@ -37,7 +37,7 @@ pub use live::{
 };
 pub use log_clock::{ClockStep, LogClock};
 pub use log_history::LogHistory;
-pub use projection::{BATCH_MESSAGES_MAX, Projection, Step, Tally};
+pub use projection::{BATCH_MESSAGES_MAX, Projection, SourceActivity, Step, Tally};
 pub use rejections::Announcement;
 pub use responses::add_response_schemas;
 pub use store::{

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use events::Event;
+use events::{Event, Moment, VenueCode};
 
 use crate::digest::Digest;
 use crate::live::{LiveUpdate, replay_period};
@@ -34,6 +34,17 @@ pub struct Step {
     pub corrections: Vec<ClockStep>,
     /// The counts of messages.
     pub tally: Tally,
+    /// What each source sent.
+    pub sources: SourceActivity,
+}
+
+/// What sources sent in a step.
+#[derive(Debug, Default)]
+pub struct SourceActivity {
+    /// When the log stored the last quote of each source and venue.
+    pub quoted_at: BTreeMap<(String, VenueCode), Moment>,
+    /// Rejected messages by the source that they name; "" if they name none.
+    pub rejected: BTreeMap<String, u64>,
 }
 
 /// Counts of messages by what became of them.
@@ -177,6 +188,9 @@ impl Projection {
             Err(error) => {
                 let (rejection, announcement) = rejections::render(message, &error);
                 self.changes.reject(message.seq, rejection);
+                *(step.sources.rejected)
+                    .entry(announcement.source.clone())
+                    .or_default() += 1;
                 step.announcements.push(announcement);
                 *step.tally.rejected.entry(error.code()).or_default() += 1;
                 return Ok(());
@@ -192,6 +206,8 @@ impl Projection {
                 self.changes.register(&recorded, registration, clock)?
             }
             (Event::OddsQuoted(quote), Some(race)) => {
+                let source = (recorded.envelope.source.clone(), race.venue.clone());
+                (step.sources.quoted_at).insert(source, recorded.recorded_at);
                 self.changes.quote(race, &recorded, quote, clock, live)?
             }
             (_, Some(race)) => self.changes.fact(race, &recorded, clock, live)?,

@@ -62,6 +62,8 @@ pub struct Announcement {
     pub recorded_at: Moment,
     /// The subject that it was published on, as far as it is stored.
     pub subject: String,
+    /// The feeder, if the message names one.
+    pub source: String,
     /// The whole announcement as JSON.
     pub json: Vec<u8>,
 }
@@ -90,6 +92,7 @@ pub(crate) fn render(message: StoredMessage<'_>, error: &DecodeError) -> (Vec<u8
         seq,
         recorded_at,
         subject: subject.to_owned(),
+        source: notice.source.clone(),
         json: json::render(&notice),
     };
     // A character at the end of what is stored may take four bytes.

@@ -18,7 +18,7 @@ use super::event::{
 };
 use super::state::{
     Account, AccountSession, Change, Holder, Key, KeyState, MAILBOX_DEFERRED, Mail, MailContent,
-    MailState, Revocation, Rotation, Subscription,
+    MailState, Revocation, Rotation, Subscription, SubscriptionState,
 };
 use super::{AccountSubject, Actor, KeyId, MailId, SecretHash, SubscriptionId};
 
@@ -522,6 +522,18 @@ impl Ledger {
     /// The forgotten subscriptions whose address is not erased yet, with their generation.
     pub fn to_erase(&self) -> impl Iterator<Item = &(SubscriptionId, u32)> {
         self.to_erase.iter()
+    }
+
+    /// The subscriptions that were not confirmed, with the time of the last request for a link.
+    pub fn unconfirmed(&self) -> impl Iterator<Item = (&SubscriptionId, Timestamp)> {
+        let is_unconfirmed = |known: &Subscription| known.state() == SubscriptionState::Unconfirmed;
+        let open = self
+            .subscriptions()
+            .filter(move |(_, known)| is_unconfirmed(known));
+        open.filter_map(|(id, known)| {
+            let last = self.mails.get(&known.link_mail)?;
+            Some((id, last.requested_at.timestamp()))
+        })
     }
 
     /// The keys of a holder, oldest first.

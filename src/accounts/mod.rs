@@ -29,7 +29,9 @@ mod use_log;
 pub use actor::Actor;
 pub use address_book::{AddressBook, AddressError, SealedEmail};
 pub use commands::AccountCommands;
-pub use decide::{CommandError, LINK_LASTS, RESEND_AFTER, SESSION_LASTS, new_link};
+pub use decide::{
+    CommandError, LINK_LASTS, RESEND_AFTER, SESSION_LASTS, UNCONFIRMED_KEPT, new_link,
+};
 pub use email::Email;
 pub use event::{
     AccountEvent, AccountEventError, AddressErased, Fact, KeyIssued, KeyRevoked, KeyRotated, Link,

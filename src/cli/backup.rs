@@ -19,7 +19,7 @@ use crate::log::{Log, LogError, LogState, Restoring, SnapshotHead, StreamName};
 
 const MANIFEST: &str = "manifest.json";
 /// The folder of a backup that is not whole yet.
-const DRAFT: &str = ".railbird-backup-";
+pub(super) const DRAFT: &str = ".railbird-backup-";
 /// Raised when older versions cannot restore what this one writes.
 const FORMAT: u32 = 1;
 /// What a server that syncs every write restores on any disk: it gives up when a part takes 5 seconds.
@@ -139,8 +139,8 @@ impl Draft {
         Ok(())
     }
 
-    /// Writes the manifest, and gives the folder its name.
-    pub(super) fn finish(self) -> anyhow::Result<()> {
+    /// Writes the manifest, and gives the folder its name. Returns the bytes of the streams.
+    pub(super) fn finish(self) -> anyhow::Result<u64> {
         let path = self.folder.path();
         let manifest = RawValue::from_string(serde_json::to_string_pretty(&self.manifest)?)?;
         let sha256 = hex(Sha256::new_with_prefix(manifest.get()));
@@ -159,7 +159,8 @@ impl Draft {
         }
         // The folder has another name, so nothing is removed.
         let _ = self.folder.keep();
-        Ok(())
+        let streams = self.manifest.streams.iter();
+        Ok(streams.map(|stream| stream.file_bytes).sum())
     }
 }
 

@@ -1,14 +1,17 @@
 //! `railbird log`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::{Args, Subcommand};
+use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use super::Nats;
 use super::admin::AdminClient;
 use super::backup::{Backup, Draft, missing};
+use super::backup_folders::BackupFolders;
+use super::backup_metrics::BackupMetrics;
 use super::report::result;
 use crate::accounts::{self, AddressBook};
 use crate::log::{ACCOUNTS, ADDRESSES, Log, LogError, RACING, StreamName};
@@ -38,9 +41,10 @@ enum LogSubcommand {
     /// Every event that was acknowledged before is in the backup. The folder gets its name once the backup is whole. It
     /// holds secrets. The user is admin.
     #[command(
-        after_help = "Example:\n  railbird log backup /backup/$(date +%F) --nats nats://admin:...@127.0.0.1:4222"
+        after_help = "Examples:\n  railbird log backup /backup/first --nats nats://admin:...@127.0.0.1:4222\n  \
+                      railbird log backup /backup --rotate --nats nats://admin:...@127.0.0.1:4222"
     )]
-    Backup(BackupFolder),
+    Backup(WriteBackup),
     /// Check a backup: that it is whole, and no byte has changed. Needs no NATS.
     #[command(after_help = "Example:\n  railbird log check /backup/2026-11-22")]
     Check {
@@ -60,6 +64,20 @@ enum LogSubcommand {
 }
 
 #[derive(Debug, Args)]
+struct WriteBackup {
+    #[command(flatten)]
+    backup: BackupFolder,
+    /// DIR has many backups: write a new one there, named by the time, and then remove old ones. All of the last 48
+    /// hours stay, and the last one of each day of the last 14 (UTC).
+    #[arg(long)]
+    rotate: bool,
+    /// Write to this file, for the textfile collector of node_exporter, whether it failed, when the last one began, its
+    /// size and the free space of its disk.
+    #[arg(long, value_name = "FILE.prom")]
+    metrics: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
 struct BackupFolder {
     /// The folder of the backup.
     #[arg(value_name = "DIR")]
@@ -72,7 +90,7 @@ impl LogCommand {
     pub(super) async fn run(self) -> anyhow::Result<()> {
         match self.command {
             LogSubcommand::Accept(admin) => accept(&admin).await,
-            LogSubcommand::Backup(backup) => backup.write().await,
+            LogSubcommand::Backup(backup) => backup.run().await,
             LogSubcommand::Check { folder } => {
                 let backup = Backup::open(&folder)?;
                 result(format_args!(
@@ -101,10 +119,35 @@ async fn accept(admin: &AdminClient) -> anyhow::Result<()> {
     Ok(())
 }
 
+impl WriteBackup {
+    async fn run(&self) -> anyhow::Result<()> {
+        let began_at = Timestamp::now();
+        let folder = &self.backup.folder;
+        let folders = self.rotate.then(|| BackupFolders::new(folder));
+        let target = match &folders {
+            Some(folders) => folders.named(began_at),
+            None => folder.clone(),
+        };
+        let written = self.backup.write(&target).await;
+        if let Some(file) = &self.metrics {
+            let written = written.as_ref().ok();
+            let metrics = written.map(|bytes| BackupMetrics::new(began_at, *bytes, &target));
+            BackupMetrics::write(metrics, file)
+                .with_context(|| format!("{} cannot be written", file.display()))?;
+        }
+        written?;
+        match folders {
+            Some(folders) => folders.remove_old(began_at),
+            None => Ok(()),
+        }
+    }
+}
+
 impl BackupFolder {
-    async fn write(&self) -> anyhow::Result<()> {
+    /// Writes a backup to this folder, and returns the bytes of its streams.
+    async fn write(&self, folder: &Path) -> anyhow::Result<u64> {
         let log = self.nats.connect().await?;
-        let mut draft = Draft::new(&self.folder, &log)?;
+        let mut draft = Draft::new(folder, &log)?;
         for stream in BACKED_UP {
             match draft.add(&log, stream).await {
                 // A service without subscribers has none.
@@ -114,12 +157,9 @@ impl BackupFolder {
                 added => added?,
             }
         }
-        draft.finish()?;
-        result(format_args!(
-            "the backup {} is whole",
-            self.folder.display()
-        ));
-        Ok(())
+        let bytes = draft.finish()?;
+        result(format_args!("the backup {} is whole", folder.display()));
+        Ok(bytes)
     }
 
     async fn restore(&self) -> anyhow::Result<()> {

@@ -2,6 +2,8 @@
 
 mod admin;
 mod backup;
+mod backup_folders;
+mod backup_metrics;
 mod check_config;
 mod checks;
 mod demo;

@@ -81,7 +81,8 @@ pub(super) struct ServiceArgs {
     /// Maximum number of HTTP connections, and of WebSockets. Lowered to what the limit of open files allows.
     #[arg(long, env = "RAILBIRD_CONNECTIONS_MAX", default_value_t = 20_000)]
     connections_max: u32,
-    /// The same for each network, an IPv4 address or the /64 of an IPv6 address; trusted proxies are exempt.
+    /// The same for each network, an IPv4 address or the /64 of an IPv6 address; a /48 may have four times as many.
+    /// Trusted proxies are exempt.
     #[arg(
         long,
         env = "RAILBIRD_CONNECTIONS_PER_NETWORK",
@@ -101,7 +102,8 @@ pub(super) struct ServiceArgs {
     /// Maximum number of sign-ups per day and email address.
     #[arg(long, env = "RAILBIRD_SIGN_UPS_PER_EMAIL", default_value = "5")]
     sign_ups_per_email: NonZeroU32,
-    /// Maximum number of sign-ups per hour in total.
+    /// Maximum number of sign-ups per hour in total. Half of them are for networks (/24 of IPv4, /48 of IPv6) that had
+    /// none in the last hour.
     #[arg(long, env = "RAILBIRD_SIGN_UPS_PER_HOUR", default_value = "500")]
     sign_ups_per_hour: NonZeroU32,
     /// How often a snapshot of the views is written to NATS, by one replica at a time and if there are 10,000 new

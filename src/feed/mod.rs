@@ -12,10 +12,12 @@ mod state;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use events::{Moment, RacingDate};
+use events::{Moment, RacingDate, VenueCode};
+use jiff::Timestamp;
 use parking_lot::Mutex;
 use projections::{Checkpoint, LiveKind, LiveUpdate, LogIdentity};
 use tokio::sync::watch;
@@ -176,6 +178,11 @@ impl Feed {
     /// The number of open races.
     pub(crate) fn open_races(&self) -> usize {
         self.state.lock().open_races()
+    }
+
+    /// The venues with open races, and how many of these start now.
+    pub(crate) fn races_due(&self, now: Timestamp) -> BTreeMap<VenueCode, u64> {
+        self.state.lock().races_due(now)
     }
 }
 

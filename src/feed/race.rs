@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use events::RaceKey;
+use events::{Moment, RaceKey};
 use projections::{LiveBoard, LiveUpdate, json};
 
 use super::frame;
@@ -21,6 +21,7 @@ struct OddsMark {
 pub(super) struct RaceFeed {
     pub(super) topic: Arc<Topic>,
     pub(super) open: bool,
+    pub(super) off_time: Option<Moment>,
     board: Option<LiveBoard>,
     /// The image as a frame, encoded when it is first needed.
     snapshot: OnceLock<Bytes>,
@@ -37,6 +38,7 @@ impl RaceFeed {
         Self {
             topic: Arc::new(topic),
             open: false,
+            off_time: None,
             board: None,
             snapshot: OnceLock::new(),
             marks: VecDeque::new(),
@@ -53,6 +55,7 @@ impl RaceFeed {
             });
         }
         self.open = update.open;
+        self.off_time = update.off_time;
         if let Some(board) = update.board.take() {
             self.board = Some(board);
             self.snapshot = OnceLock::new();

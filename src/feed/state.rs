@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use events::{Moment, RaceKey, RacingDate};
+use events::{Moment, RaceKey, RacingDate, VenueCode};
+use jiff::{SignedDuration, Timestamp};
 use projections::{LiveKind, LiveUpdate, REPLAY_MESSAGES_MAX};
 
 use super::frame;
@@ -50,6 +51,9 @@ pub(super) const BOUNDS: Bounds = Bounds {
 
 /// Days after the log's time on which races are open for images. Fixtures are known a year ahead.
 const DAYS_AHEAD_MAX: i32 = 366;
+/// The time before its scheduled off, and after it, in which an open race should have quotes.
+const DUE_BEFORE_OFF: SignedDuration = SignedDuration::from_mins(10);
+const DUE_AFTER_OFF: SignedDuration = SignedDuration::from_mins(60);
 
 #[derive(Debug)]
 pub(super) struct FeedState {
@@ -114,6 +118,20 @@ impl FeedState {
 
     pub(super) fn open_races(&self) -> usize {
         self.open.len()
+    }
+
+    /// The venues with open races, and how many of these start now.
+    pub(super) fn races_due(&self, now: Timestamp) -> BTreeMap<VenueCode, u64> {
+        let mut due = BTreeMap::new();
+        for race in &self.open {
+            let off_time = self.races.get(race).and_then(|race| race.off_time);
+            let is_due = off_time.is_some_and(|off_time| {
+                let since = now.duration_since(off_time.timestamp());
+                -DUE_BEFORE_OFF <= since && since <= DUE_AFTER_OFF
+            });
+            *due.entry(race.venue.clone()).or_default() += u64::from(is_due);
+        }
+        due
     }
 
     pub(super) fn snapshots(&self, wants: impl Fn(&Topic) -> bool) -> Snapshots {

@@ -211,6 +211,7 @@ impl Model {
             messages,
             board,
             open,
+            off_time: None,
             runners: Vec::new(),
         })
     }
@@ -684,6 +685,7 @@ fn many_or_large_messages_stay_within_the_bounds() {
         }],
         board: None,
         open: true,
+        off_time: None,
         runners: Vec::new(),
     };
     let count = BOUNDS.messages as u64 + 10;

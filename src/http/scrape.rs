@@ -25,6 +25,7 @@ pub(super) async fn scrape(State(app): State<Arc<App>>) -> Result<impl IntoRespo
     measured.await.map_err(ApiError::internal)?;
     // Last, because this changes by the moment.
     metrics::service(&gauges(&app));
+    metrics::races_due(app.feed.races_due(Timestamp::now()));
     metrics::log_health(&log_health(&app));
     if let Some((position, digest)) = views_of(&app) {
         metrics::views(position, digest);

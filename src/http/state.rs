@@ -98,7 +98,9 @@ pub struct Pages {
     pub sign_ups_per_network: HashedLimiter,
     /// Limits sign-ups by mailbox.
     pub sign_ups_per_email: HashedLimiter,
-    /// Limits all sign-ups.
+    /// Which sign-ups are the first of a network.
+    pub first_sign_ups: HashedLimiter,
+    /// Limits all first sign-ups of a network, and all others.
     pub sign_ups: HashedLimiter,
     /// Limits requests for a link to sign in, apart from sign-ups: those of others never delay them.
     pub links_per_network: HashedLimiter,

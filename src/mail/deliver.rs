@@ -43,6 +43,8 @@ pub(super) enum MailTask {
         subscription_id: SubscriptionId,
         generation: u32,
     },
+    /// Forgets a subscription that was not confirmed.
+    Forget(SubscriptionId),
     Send(PendingMail),
 }
 
@@ -50,6 +52,7 @@ pub(super) enum MailTask {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum TaskId {
     Erase(SubscriptionId, u32),
+    Forget(SubscriptionId),
     Send(MailId),
 }
 
@@ -79,6 +82,7 @@ impl MailTask {
                 subscription_id,
                 generation,
             } => TaskId::Erase(subscription_id.clone(), *generation),
+            Self::Forget(id) => TaskId::Forget(id.clone()),
             Self::Send(mail) => TaskId::Send(mail.mail_id.clone()),
         }
     }
@@ -103,6 +107,17 @@ impl PendingMail {
     }
 }
 
+/// Logs whether an address was erased. An error is tried again after a while; it may be that another replica was first.
+async fn note_erasure(id: &SubscriptionId, outcome: Result<(), CommandError>) {
+    match outcome {
+        Ok(()) => tracing::info!(subscription_id = %id, "address erased"),
+        Err(error) => {
+            tracing::warn!(subscription_id = %id, %error, "an address is not erased yet");
+            sleep(LOG_RETRY_AFTER).await;
+        }
+    }
+}
+
 impl DeliveryContext {
     pub(super) async fn run(&self, task: MailTask) -> ServerOutcome {
         match task {
@@ -110,24 +125,20 @@ impl DeliveryContext {
                 subscription_id,
                 generation,
             } => {
-                self.erase(subscription_id, generation).await;
+                let erasing = self
+                    .commands
+                    .erase_address(subscription_id.clone(), generation);
+                note_erasure(&subscription_id, erasing.await).await;
+                None
+            }
+            MailTask::Forget(id) => {
+                note_erasure(&id, self.commands.forget(id.clone()).await).await;
                 None
             }
             MailTask::Send(mail) => {
                 let span =
                     tracing::info_span!("mail", mail_id = %mail.mail_id, attempt = mail.attempt);
                 self.send(mail).instrument(span).await
-            }
-        }
-    }
-
-    async fn erase(&self, id: SubscriptionId, generation: u32) {
-        let erasing = self.commands.erase_address(id.clone(), generation);
-        match erasing.await {
-            Ok(()) => tracing::info!(subscription_id = %id, "address erased"),
-            Err(error) => {
-                tracing::warn!(subscription_id = %id, %error, "an address is not erased yet");
-                sleep(LOG_RETRY_AFTER).await;
             }
         }
     }

@@ -1,5 +1,5 @@
 //! [`Outbox`]: sends the mails that the ledger requests, at least once, and leaves one working link for each. It also
-//! erases the addresses of forgotten subscriptions.
+//! forgets addresses that nobody confirms, and erases those of forgotten subscriptions.
 //!
 //! The stream records every step: before a replica sends a mail, it appends the attempt with the hash of a new link,
 //! expecting the last sequence of that mail. The link of the previous attempt stops working. If no result follows for
@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::deliver::{DeliveryContext, MailTask, PendingMail, ServerOutcome, TaskId};
 use super::schedule;
 use super::settings::Mailing;
-use crate::accounts::{AccountCommands, KeyCache, Ledger};
+use crate::accounts::{AccountCommands, KeyCache, Ledger, UNCONFIRMED_KEPT};
 use crate::public_url::PublicUrl;
 use crate::shutdown::Shutdown;
 
@@ -119,7 +119,7 @@ impl Outbox {
         wait.min(WAIT_MAX)
     }
 
-    /// The tasks that may start now, erasures first, and the time until the next mail is due.
+    /// The tasks that may start now, those without a mail first, and the time until the next mail is due.
     fn due_tasks(&mut self, now: Timestamp) -> (Vec<MailTask>, Duration) {
         let ledger = self.ledger.borrow_and_update();
         let is_idle = |task: &MailTask| !self.in_progress.values().any(|id| *id == task.id());
@@ -127,6 +127,11 @@ impl Outbox {
             subscription_id: id.clone(),
             generation: *generation,
         });
+        let is_old = |since: Timestamp| now.duration_since(since) >= UNCONFIRMED_KEPT;
+        let unconfirmed = ledger.unconfirmed();
+        let forgets = unconfirmed
+            .filter(|(_, since)| is_old(*since))
+            .map(|(id, _)| MailTask::Forget(id.clone()));
 
         let timeout = self.context.mailing.transport.timeout();
         let mut mails: Vec<_> = ledger
@@ -146,6 +151,7 @@ impl Outbox {
         let in_progress = self.in_progress.len();
         let sends_max = self.server.slots().saturating_sub(in_progress);
         let tasks = erasures
+            .chain(forgets)
             .filter(&is_idle)
             .chain(sends.filter(&is_idle).take(sends_max))
             .take(TASKS_MAX - in_progress)

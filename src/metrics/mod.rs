@@ -3,6 +3,7 @@
 mod histogram;
 mod http;
 mod process;
+mod sources;
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -16,6 +17,7 @@ use projections::Tally;
 use self::histogram::{DurationHistogram, HistogramSettings};
 pub use self::http::HttpMetrics;
 pub(crate) use self::http::{KnownMethod, RouteMetrics};
+pub(crate) use self::sources::{races_due, sources};
 
 static HANDLE: OnceLock<PrometheusHandle> = OnceLock::new();
 
@@ -36,7 +38,7 @@ static PUBLISH_TO_SOCKET: HistogramSettings = HistogramSettings {
 
 /// Gauges with their labels, and their help texts.
 #[rustfmt::skip]
-const GAUGES: [(&str, &str); 36] = [
+const GAUGES: [(&str, &str); 38] = [
     ("railbird_build_info{version,revision}", "1, with the version and the commit of the program."),
     ("railbird_ready", "1 while reads are right and /readyz returns 200."),
     ("railbird_log_connected", "1 while the service is connected to NATS."),
@@ -64,6 +66,8 @@ const GAUGES: [(&str, &str); 36] = [
     ("railbird_snapshot_timestamp_seconds", "When the latest snapshot of the views was written, as a Unix time; 0 without one."),
     ("railbird_snapshot_seq", "Sequence of the last event of that snapshot."),
     ("railbird_snapshot_bytes", "Compressed size of that snapshot."),
+    ("railbird_source_quoted_timestamp_seconds{source,venue}", "When the log recorded the last odds of a source for a venue, as a Unix time."),
+    ("railbird_races_due{venue}", "Open races whose off is scheduled within 10 minutes, or was in the last hour."),
     ("railbird_keys", "Valid API keys."),
     ("railbird_keys_complete", "1 once all keys are read from the log."),
     ("railbird_keys_age_seconds", "Time since all keys were last known to be up to date."),
@@ -99,10 +103,11 @@ const COUNTERS: [(&str, &str); 17] = [
 
 /// Counters with labels, and their help texts.
 #[rustfmt::skip]
-const LABELED_COUNTERS: [(&str, &str); 11] = [
+const LABELED_COUNTERS: [(&str, &str); 12] = [
     ("railbird_log_holes_total{stream,cause}", "Holes in the log that were read over, by whether messages were deleted or lost."),
     ("railbird_log_resets_total{stream}", "Other histories that an operator has accepted in place of the one that was read."),
     ("railbird_events_rejected_total{reason}", "Rejected messages, by reason."),
+    ("railbird_source_rejections_total{source}", "Rejected messages, by the source that they name."),
     ("railbird_http_requests_total{route,method,status}", "Answers, by route. Those to probes are not in it."),
     ("railbird_probes_total{route,status}", "Answers to probes, by route."),
     ("railbird_ws_resumed_total{recovered}", "Clients that resumed, by whether every message they missed was replayed."),

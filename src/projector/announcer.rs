@@ -183,6 +183,7 @@ mod tests {
             seq,
             recorded_at: Moment::from(Timestamp::now() - ago),
             subject: "racing.x".to_owned(),
+            source: String::new(),
             json: Vec::new(),
         }
     }

@@ -437,6 +437,7 @@ impl Projector {
         let (fold, step) = fold.step(batch, live).await?;
         let checkpoint = fold.checkpoint();
         metrics::folded(&step.tally);
+        metrics::sources(&step.sources);
         for ClockStep { seq, from, to } in &step.corrections {
             tracing::warn!(seq, %from, %to, "the clock of the log was corrected, it had been ahead");
             metrics::log_clock_stepped();

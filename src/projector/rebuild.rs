@@ -141,6 +141,7 @@ impl Candidate {
             (pending, head) = (batch.pending, batch.head);
             (self, step) = self.fold(batch).await?;
             metrics::folded(&step.tally);
+            metrics::sources(&step.sources);
             let status = &self.progress.0;
             status.send_modify(|status| status.tally.add(&step.tally));
             let checkpoint = self.fold.checkpoint();

@@ -94,10 +94,13 @@ async fn everything() -> (Nats, tempfile::TempDir, Serving) {
     flags.extend(tls.iter().map(String::as_str));
     let serving = Serving::start_with(&flags, &folder.path().join("data"));
     serving.until_ready().await;
+    nats.publish([odds("ST", 1, &second(0), &[2.0])]).await;
+    nats.publish_raw("racing.x", b"no event").await;
     eventually("the sizes of the streams are known", || async {
         let scrape = Scrape::of(serving.admin).await;
         let known = scrape.values("railbird_log_bytes", "stream");
-        known.contains("RACING") && known.contains("ACCOUNTS")
+        let rejected = scrape.values("railbird_source_rejections_total", "source");
+        known.contains("RACING") && known.contains("ACCOUNTS") && rejected.contains("(none)")
     })
     .await;
     (nats, folder, serving)
@@ -250,13 +253,51 @@ async fn with_a_horse(nats: &Nats, folder: &std::path::Path) -> (Serving, String
 }
 
 #[tokio::test]
+async fn the_metrics_tell_what_each_source_sent_within_a_bound() {
+    let (nats, folder) = (Nats::start(), tempfile::tempdir().unwrap());
+    let serving = Serving::start(&nats, folder.path());
+    serving.until_ready().await;
+    let mut invalid = odds("HV", 1, &second(0), &[2.0]);
+    invalid["data"]["race_number"] = 0.into();
+    for n in 0..70 {
+        invalid["source"] = format!("feeder-{n}").into();
+        invalid["id"] = format!("{n}").into();
+        let payload = invalid.to_string();
+        nats.publish_raw("racing.odds.2026-10-03.HV.1", payload.as_bytes())
+            .await;
+    }
+    let seq = nats.publish([odds("ST", 1, &second(1), &[2.0])]).await;
+    eventually("all are folded", || async {
+        readiness(serving.admin).await["log"]["seq"] == seq
+    })
+    .await;
+    let scrape = Scrape::of(serving.admin).await;
+    let rejected = |source: &str| {
+        scrape.get(&format!(
+            "railbird_source_rejections_total{{source=\"{source}\"}}"
+        ))
+    };
+    assert_eq!(
+        (
+            rejected("feeder-0"),
+            rejected("feeder-63"),
+            rejected("(other)")
+        ),
+        (1.0, 1.0, 6.0)
+    );
+    let quoted = "railbird_source_quoted_timestamp_seconds{source=\"(other)\",venue=\"ST\"}";
+    let ago = jiff::Timestamp::now().as_second() as f64 - scrape.get(quoted);
+    assert!((-5.0..PATIENCE.as_secs_f64()).contains(&ago), "{ago}");
+}
+
+#[tokio::test]
 async fn requests_are_counted_by_route_and_probes_apart() {
     let (nats, folder) = (Nats::start(), tempfile::tempdir().unwrap());
     let (serving, key) = with_a_horse(&nats, folder.path()).await;
     for (method, path, status) in [
         ("GET", "/api/v1/horses/H1", 200),
         ("GET", "/api/v1/horses/H2", 404),
-        ("GET", "/api/v1/horses/H3?x=1", 404),
+        ("GET", "/api/v1/horses/H3", 404),
         ("HEAD", "/api/v1/horses/H1", 200),
         ("DELETE", "/api/v1/horses/H1", 405),
         ("BREW", "/api/v1/horses/H1", 405),

@@ -96,6 +96,44 @@ async fn a_backup_is_whole_and_readable_by_its_owner_alone() {
 }
 
 #[tokio::test]
+async fn a_rotation_removes_old_backups_and_tells_the_state_of_the_last_one() {
+    let nats = Nats::start();
+    let _railbird = Railbird::start(&nats).await;
+    nats.publish(quotes(0)).await;
+    let (root, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for name in ["2001-01-01T000000Z", "of-another-program"] {
+        std::fs::create_dir(root.path().join(name)).unwrap();
+    }
+    let metrics = other.path().join("railbird.prom");
+    let rotate = async |folder: &Path| {
+        let [folder, metrics] = [folder, &metrics].map(|path| path.to_str().unwrap().to_owned());
+        let nats = nats.url_of("admin");
+        let flags = ["--rotate", "--metrics", &metrics, "--nats", &nats];
+        railbird([&["log", "backup", &*folder], &flags[..]].concat()).await
+    };
+    let text = || std::fs::read_to_string(&metrics).unwrap();
+    let written = rotate(root.path()).await;
+    assert_eq!(written.code, 0, "{}", written.all);
+    let [backup, kept] = <[String; 2]>::try_from(files(root.path())).unwrap();
+    assert_eq!(kept, "of-another-program");
+    assert_eq!(check(&root.path().join(backup)).await.code, 0);
+    let mode = std::fs::metadata(&metrics).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode, 0o644, "node_exporter reads it");
+    let first = text();
+    let rules = include_str!("../../ops/prometheus/alerts.yml");
+    let names = rules.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    for name in names.filter(|name| name.starts_with("railbird_backup_")) {
+        assert!(first.contains(&format!("\n{name} ")), "{name} in\n{first}");
+    }
+
+    let failed = rotate(&metrics).await;
+    assert_eq!(failed.code, 1, "{}", failed.all);
+    let expected = first.replace("railbird_backup_failed 0", "railbird_backup_failed 1");
+    assert_ne!(expected, first);
+    assert_eq!(text(), expected);
+}
+
+#[tokio::test]
 async fn a_damaged_or_partial_backup_is_rejected_and_restores_nothing() {
     let mut nats = Nats::start();
     let railbird = Railbird::start(&nats).await;

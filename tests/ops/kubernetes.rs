@@ -20,6 +20,8 @@ schemas = package / 'kubernetes-json-schema' / 'v1.37.0-local-strict' / '_defini
 documents = [document for file in sys.argv[1:] for document in yaml.safe_load_all(open(file))]
 json.dump({'documents': documents, 'schemas': json.load(open(schemas))}, sys.stdout)
 ";
+/// Resources that the kustomization has in comments, for those who want them.
+const OPTIONAL: [&str; 2] = ["feeders.yaml", "monitoring.yaml"];
 /// The seconds that a replica takes to stop, after its drain delay.
 const STOP_SECONDS: u64 = 18;
 
@@ -43,8 +45,7 @@ fn read() -> Manifests {
         serde_json::from_slice(&output.stdout).unwrap()
     };
     let kustomization = run(&["kustomization.yaml".to_owned()])["documents"][0].take();
-    let resources = strings(&kustomization["resources"]);
-    let mut read = run(&resources);
+    let mut read = run(&resources(&kustomization));
     let Value::Array(documents) = read["documents"].take() else {
         panic!("no documents");
     };
@@ -67,6 +68,12 @@ fn strings(value: &Value) -> Vec<String> {
     texts.collect()
 }
 
+/// The files of the kustomization, with those in comments.
+fn resources(kustomization: &Value) -> Vec<String> {
+    let optional = OPTIONAL.map(str::to_owned);
+    [strings(&kustomization["resources"]), optional.to_vec()].concat()
+}
+
 fn names(values: &Value) -> BTreeSet<&str> {
     items(values)
         .iter()
@@ -87,9 +94,19 @@ impl Manifests {
         sets.find(|set| set["metadata"]["name"] == name).unwrap()
     }
 
-    /// The only container of a stateful set.
+    /// The pods of a stateful set, or of the job for backups.
+    fn template(&self, name: &str) -> &Value {
+        match self.of_kind("CronJob").as_slice() {
+            [job] if job["metadata"]["name"] == name => {
+                &job["spec"]["jobTemplate"]["spec"]["template"]
+            }
+            _ => &self.stateful_set(name)["spec"]["template"],
+        }
+    }
+
+    /// The only container of a pod.
     fn container(&self, name: &str) -> &Value {
-        let containers = &self.stateful_set(name)["spec"]["template"]["spec"]["containers"];
+        let containers = &self.template(name)["spec"]["containers"];
         assert_eq!(items(containers).len(), 1);
         &containers[0]
     }
@@ -121,6 +138,10 @@ fn kubernetes_accepts_the_manifests() {
     let manifests = read();
     assert!(manifests.documents.len() > 10);
     for document in &manifests.documents {
+        // The Prometheus Operator defines it.
+        if document["kind"] == "PodMonitor" {
+            continue;
+        }
         let errors = manifests.errors(document);
         assert!(
             errors.is_empty(),
@@ -152,12 +173,22 @@ fn the_kustomization_names_each_file_and_ships_the_configurations_of_the_reposit
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .filter(|name| name != "kustomization.yaml")
         .collect();
-    let mut resources = strings(&manifests.kustomization["resources"]);
+    let mut resources = resources(&manifests.kustomization);
+    let text = fs::read_to_string(folder().join("kustomization.yaml")).unwrap();
+    for optional in OPTIONAL {
+        assert!(
+            text.contains(&format!("\n  # - {optional}\n")),
+            "{optional}"
+        );
+    }
     files.sort_unstable();
     resources.sort_unstable();
     assert_eq!(files, resources);
     let generated = &manifests.kustomization["configMapGenerator"];
-    assert_eq!(names(generated), BTreeSet::from(["nats", "plans"]));
+    assert_eq!(
+        names(generated),
+        BTreeSet::from(["feeders", "nats", "plans"])
+    );
     for file in items(generated)
         .iter()
         .flat_map(|map| strings(&map["files"]))
@@ -165,7 +196,14 @@ fn the_kustomization_names_each_file_and_ships_the_configurations_of_the_reposit
         assert!(folder().join(&file).is_file(), "{file}");
     }
     // nats-server finds the files that its configuration includes.
-    let shipped = strings(&generated[0]["files"]);
+    let config = &manifests.template("nats")["spec"]["volumes"][0]["projected"]["sources"];
+    let sources = items(config)
+        .iter()
+        .map(|source| source["configMap"]["name"].as_str().unwrap());
+    let sources: BTreeSet<&str> = sources.collect();
+    let mounted = items(generated).iter();
+    let mounted = mounted.filter(|map| sources.contains(map["name"].as_str().unwrap()));
+    let shipped: Vec<String> = mounted.flat_map(|map| strings(&map["files"])).collect();
     for line in ["../nats-cluster-tls.conf", "../../nats.conf"] {
         let text = fs::read_to_string(folder().join(line)).unwrap();
         let includes = text
@@ -187,8 +225,8 @@ fn pods_have_the_least_rights() {
         namespace["pod-security.kubernetes.io/enforce"],
         "restricted"
     );
-    for name in ["nats", "railbird"] {
-        let pod = &manifests.stateful_set(name)["spec"]["template"]["spec"];
+    for name in ["nats", "railbird", "backup"] {
+        let pod = &manifests.template(name)["spec"];
         assert_eq!(pod["automountServiceAccountToken"], false, "{name}");
         let security = &pod["securityContext"];
         assert_eq!(security["runAsNonRoot"], true, "{name}");
@@ -214,6 +252,23 @@ fn pods_have_the_least_rights() {
         .find(|policy| policy["metadata"]["name"] == "nothing-else");
     let all = json!({ "podSelector": {}, "policyTypes": ["Ingress", "Egress"] });
     assert_eq!(closed.unwrap()["spec"], all);
+    // From outside, only networks that are named reach NATS.
+    let outside: Vec<_> = manifests
+        .of_kind("Service")
+        .into_iter()
+        .filter(|service| service["spec"]["type"] == "LoadBalancer")
+        .collect();
+    assert_eq!(outside.len(), 1);
+    let networks = &outside[0]["spec"]["loadBalancerSourceRanges"];
+    let policy = policies
+        .iter()
+        .find(|policy| policy["metadata"]["name"] == outside[0]["metadata"]["name"]);
+    let from = &policy.unwrap()["spec"]["ingress"][0]["from"];
+    let from: Vec<_> = items(from)
+        .iter()
+        .map(|from| from["ipBlock"]["cidr"].clone())
+        .collect();
+    assert_eq!(json!(from), *networks);
     // Routes are for servers alone.
     for policy in policies {
         for rule in items(&policy["spec"]["ingress"]) {
@@ -276,6 +331,60 @@ fn each_name_in_the_manifests_is_one_of_the_manifests() {
     ];
     assert_eq!(of("nats"), nats);
     assert_eq!(of("railbird"), ["/healthz", "/readyz", "/healthz"]);
+}
+
+#[test]
+fn a_new_feeder_restarts_no_server() {
+    let manifests = read();
+    let generated = items(&manifests.kustomization["configMapGenerator"]);
+    let feeders = generated
+        .iter()
+        .find(|map| map["name"] == "feeders")
+        .unwrap();
+    assert_eq!(strings(&feeders["files"]), ["../../feeders.conf"]);
+    assert_eq!(feeders["options"]["disableNameSuffixHash"], true);
+    // A file that is mounted by itself never changes.
+    for mount in items(&manifests.container("nats")["volumeMounts"]) {
+        assert!(mount.get("subPath").is_none(), "{mount}");
+    }
+}
+
+#[tokio::test]
+async fn backups_are_made_as_those_of_the_unit_and_metrics_are_scraped() {
+    let manifests = read();
+    let container = manifests.container("backup");
+    let unit = fs::read_to_string(folder().join("../railbird-backup.service")).unwrap();
+    let args = strings(&container["args"]);
+    assert_eq!(args, ["log", "backup", "/backups", "--rotate"]);
+    assert!(unit.contains("railbird log backup /var/backups/railbird --rotate"));
+    let template = manifests.template("backup");
+    assert_eq!(template["metadata"]["labels"]["nats-client"], "true");
+    let volumes = names(&template["spec"]["volumes"]);
+    assert_eq!(names(&container["volumeMounts"]), volumes);
+    let claim = &template["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"];
+    let claims = manifests.of_kind("PersistentVolumeClaim");
+    assert_eq!(*claim, claims[0]["metadata"]["name"]);
+    let railbird_pod = manifests.container("railbird");
+    let servers = |container| {
+        variable(container, "RAILBIRD_NATS")
+            .split_once('@')
+            .unwrap()
+            .1
+    };
+    assert_eq!(servers(container), servers(railbird_pod));
+    assert_eq!(container["image"], railbird_pod["image"]);
+    let help = railbird(["log", "backup", "--help"]).await.all;
+    for name in names(&container["env"]) {
+        let is_known = name == "RAILBIRD_NATS_ADMIN_PASSWORD" || help.contains(name);
+        assert!(is_known, "{name}");
+    }
+
+    let monitors = manifests.of_kind("PodMonitor");
+    let monitor = &monitors[0]["spec"];
+    let pod = &manifests.template("railbird")["metadata"]["labels"];
+    assert_eq!(monitor["selector"]["matchLabels"]["app"], pod["app"]);
+    let port = monitor["podMetricsEndpoints"][0]["port"].as_str().unwrap();
+    assert!(names(&railbird_pod["ports"]).contains(port), "{port}");
 }
 
 /// The value of a variable of a container.

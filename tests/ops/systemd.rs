@@ -60,8 +60,9 @@ fn systemd_accepts_the_unit_of_nats_server_and_finds_it_confined() {
 }
 
 #[tokio::test]
-async fn the_service_knows_every_command_and_flag_of_its_unit() {
-    let unit = shipped("railbird@.service", &[]);
+async fn railbird_knows_every_command_and_flag_of_its_units() {
+    let units = ["railbird@.service", "railbird-backup.service"];
+    let unit = units.map(|unit| shipped(unit, &[])).concat();
     let unit = unit.replace("\\\n", "").replace("%i", "1");
     let commands = unit.lines().filter_map(|line| {
         let (setting, command) = line.split_once("=/usr/local/bin/railbird ")?;
@@ -75,7 +76,7 @@ async fn the_service_knows_every_command_and_flag_of_its_unit() {
         let help = railbird(args).await;
         assert_eq!(help.code, 0, "{command}: {}", help.all);
     }
-    assert_eq!(names, BTreeSet::from(["check-config", "serve"]));
+    assert_eq!(names, BTreeSet::from(["check-config", "log", "serve"]));
 }
 
 #[test]

@@ -78,6 +78,7 @@ fn open_race(store: &Store, race: RaceKey) -> Result<Option<LiveUpdate>, StoreEr
             json: board.to_vec(),
         }),
         open: true,
+        off_time: state.race.off_time(),
         runners: state.race.horses(quoted),
         race,
     }))

@@ -1,6 +1,6 @@
 //! [`LiveUpdate`]: what one event changed in the live view of a race.
 
-use events::{HorseNo, RaceKey};
+use events::{HorseNo, Moment, RaceKey};
 
 use super::kind::LiveKind;
 
@@ -41,6 +41,8 @@ pub struct LiveUpdate {
     /// Whether the race has a board and is not over. If its date has ended everywhere it is closed all the same, which
     /// depends on the whole log: [`Checkpoint::open_from`](crate::Checkpoint::open_from).
     pub open: bool,
+    /// The scheduled off, if it is known.
+    pub off_time: Option<Moment>,
     /// The horses on the card or the board, sorted, each once.
     pub runners: Vec<HorseNo>,
 }

@@ -19,6 +19,8 @@ pub const LINK_LASTS: SignedDuration = SignedDuration::from_mins(30);
 pub const RESEND_AFTER: SignedDuration = SignedDuration::from_mins(5);
 /// The time for which someone is signed in.
 pub const SESSION_LASTS: SignedDuration = SignedDuration::from_hours(2);
+/// The time after the last request for a link in which an address has to be confirmed. Then it is forgotten.
+pub const UNCONFIRMED_KEPT: SignedDuration = SignedDuration::from_hours(7 * 24);
 /// A subscriber may have this many times as many valid keys as the plan allows while rotated keys overlap.
 const OVERLAP_FACTOR: usize = 2;
 

@@ -204,7 +204,9 @@ pub(super) async fn subscribe(
             );
         }
     };
-    if let Err((retry_after, error)) = count(&app, network, &email) {
+    // People do not see this field, programs fill it in. The response is the same.
+    let is_person = form.get("website").is_empty();
+    if let Err((retry_after, error)) = count(&app, network, is_person.then_some(&email)) {
         let mut response = show_again(
             SignUpOutcome::Limited,
             StatusCode::TOO_MANY_REQUESTS,
@@ -214,8 +216,6 @@ pub(super) async fn subscribe(
         headers.insert(RETRY_AFTER, retry_after.into());
         return response;
     }
-    // People do not see this field, programs fill it in. The response is the same.
-    let is_person = form.get("website").is_empty();
     if let Err(error) = save(&app, network, &email, plan, is_person).await {
         let (status, _, text) = error.parts();
         let mut response = show_again(
@@ -242,9 +242,9 @@ pub(super) async fn subscribe(
     page(StatusCode::OK, PageCaching::NoStore, &sent)
 }
 
-/// Counts a request against the limits of its network, its address and all sign-ups. Returns the seconds until the
-/// next one if a limit is reached.
-fn count(app: &App, network: Network, email: &Email) -> Result<(), (u32, FormError)> {
+/// Counts a request against the limits of its network and, unless a program sent it, of its address and all sign-ups.
+/// Returns the seconds until the next one if a limit is reached.
+fn count(app: &App, network: Network, email: Option<&Email>) -> Result<(), (u32, FormError)> {
     let error = |field, text| move |seconds| (seconds, FormError { field, text });
     let pages = &app.pages;
     let customer = network.customer();
@@ -252,6 +252,9 @@ fn count(app: &App, network: Network, email: &Email) -> Result<(), (u32, FormErr
         None,
         "Too many people subscribed from your network. Wait a while, and try again.",
     ))?;
+    let Some(email) = email else {
+        return Ok(());
+    };
     pages
         .sign_ups_per_email
         .take(&email.mailbox())
@@ -259,7 +262,9 @@ fn count(app: &App, network: Network, email: &Email) -> Result<(), (u32, FormErr
             Some("email"),
             "This address was subscribed too often. Check your mailbox, or try again tomorrow.",
         ))?;
-    pages.sign_ups.take(&()).map_err(error(
+    // The first one of a network counts apart: a few networks cannot take the sign-ups of all.
+    let is_first = pages.first_sign_ups.take(&network.coarse()).is_ok();
+    pages.sign_ups.take(&is_first).map_err(error(
         None,
         "Too many people are subscribing at the moment. Wait a while, and try again.",
     ))

@@ -90,6 +90,12 @@ impl Prometheus {
         .await;
     }
 
+    /// Forgets the replicas of a log.
+    pub(super) fn forget(&self, job: &str) {
+        let file = self.folder.path().join("targets").join(job);
+        std::fs::remove_file(file.with_extension("json")).unwrap();
+    }
+
     /// The result of a query: a sample for each series.
     pub(super) async fn query(&self, query: &str) -> Vec<Value> {
         let query = form_urlencoded::Serializer::new(String::new())

@@ -57,8 +57,12 @@ impl Site {
 
     /// Starts a number of replicas with a changed configuration.
     async fn start_with(replicas: usize, change: impl Fn(&mut Config)) -> Self {
+        Self::on(Nats::start(), replicas, change).await
+    }
+
+    async fn on(nats: Nats, replicas: usize, change: impl Fn(&mut Config)) -> Self {
         let mut site = Self {
-            nats: Nats::start(),
+            nats,
             mails: tempfile::tempdir().unwrap(),
             replicas: Vec::new(),
         };

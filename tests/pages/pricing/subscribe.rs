@@ -5,8 +5,12 @@ use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use events::Text;
 use futures::future::{join, join_all};
-use railbird::accounts::{RESEND_AFTER, SubscriptionState};
+use jiff::{SignedDuration, Timestamp};
+use railbird::accounts::{
+    AccountEvent, Actor, RESEND_AFTER, SubscriptionRequested, SubscriptionState, UNCONFIRMED_KEPT,
+};
 use railbird::limits::Proxies;
 use sha2::{Digest, Sha256};
 
@@ -474,14 +478,85 @@ async fn an_address_a_network_and_all_sign_ups_have_separate_limits() {
     ] {
         html(&from(client, email).await, 200);
     }
-    let reply = from("192.0.2.2", "e@racing.example").await;
-    limited(&reply, "people are subscribing", 12 * 60);
-    eventually("four are subscribed", || async {
-        ledger(&site.nats).await.subscriptions().count() == 4
+    // Of five in an hour, three are the first of a network, and three are not.
+    html(&from("192.0.2.2", "e@racing.example").await, 200);
+    let reply = from("192.0.2.3", "f@racing.example").await;
+    limited(&reply, "people are subscribing", 20 * 60);
+    eventually("five are subscribed", || async {
+        ledger(&site.nats).await.subscriptions().count() == 5
     })
     .await;
     // Others' sign-ups delay nobody who asks for a link.
     html(&site.ask_for_link(EMAIL).await, 200);
+}
+
+#[tokio::test]
+async fn neither_a_few_networks_nor_programs_close_sign_up_for_others() {
+    let site = Site::start_with(1, |config| {
+        config.sign_ups_per_hour = of(40);
+        config.proxies = Proxies::new(vec![Proxies::parse("127.0.0.1").unwrap()]);
+    })
+    .await;
+    let from = async |network: u32, email: &str, website: &str| {
+        let fields = [("email", email), ("plan", "free"), ("website", website)];
+        let client = format!("198.18.{network}.1");
+        let headers = [("x-forwarded-for", &*client)];
+        let reply = post_with(site.http(), "/pricing", &headers, &fields).await;
+        reply.status
+    };
+    for n in 0..60 {
+        let email = format!("p{n}@racing.example");
+        let status = from(n, &email, "https://spam.example").await;
+        assert_eq!(status, 200, "{n}");
+    }
+    // Sixteen networks send as many as they can.
+    let mut taken = 0;
+    for n in 0..100 {
+        let status = from(n % 16, &format!("a{n}@racing.example"), "").await;
+        taken += u32::from(status == 200);
+    }
+    assert!((36..40).contains(&taken), "{taken}");
+    assert_eq!(from(100, "b@racing.example", "").await, 200);
+}
+
+#[tokio::test]
+async fn an_address_that_nobody_confirms_is_forgotten_after_days() {
+    let nats = Nats::start();
+    let log = nats.log().await;
+    log.ensure(ACCOUNTS).await.unwrap();
+    let book = AddressBook::new(log.clone());
+    let requested = async |email: &str, ago: SignedDuration| {
+        let email = Email::parse(email).unwrap();
+        let id = book.id_of(&email).await.unwrap();
+        let fact = SubscriptionRequested {
+            email: book.seal(&id, 1, &email).await.unwrap(),
+            subscription_id: id.clone(),
+            generation: 1,
+            plan: Text::parse("free").unwrap(),
+            approved: true,
+        };
+        let at = Timestamp::now() - ago;
+        let event = AccountEvent::new(Actor::Service, fact, at.into());
+        log.append((&event).into()).await.unwrap();
+        id
+    };
+    let hour = SignedDuration::from_hours(1);
+    let old = requested(EMAIL, UNCONFIRMED_KEPT + hour).await;
+    let new = requested("b@racing.example", UNCONFIRMED_KEPT - hour).await;
+    let _site = Site::on(nats, 2, |_| ()).await;
+    let known = async |id| {
+        let ledger = accounts::read(&log).await.unwrap();
+        ledger.subscription(id).unwrap().clone()
+    };
+    eventually("the address is erased", || async {
+        let sealed = known(&old).await.email;
+        book.open(&old, 1, &sealed).await.unwrap().is_none()
+    })
+    .await;
+    assert_eq!(known(&old).await.state(), SubscriptionState::Forgotten);
+    let kept = known(&new).await;
+    assert_eq!(kept.state(), SubscriptionState::Unconfirmed);
+    assert!(book.open(&new, 1, &kept.email).await.unwrap().is_some());
 }
 
 #[tokio::test]
