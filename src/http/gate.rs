@@ -19,6 +19,7 @@ use tower::{Service, service_fn};
 use tracing::Span;
 
 use super::bearer::bearer_token;
+use super::browser::Browser;
 use super::cors::{Cors, PROBES};
 use super::error::ApiError;
 use super::params::QueryParams;
@@ -77,6 +78,7 @@ pub(super) fn gate(
         let app = Arc::clone(&app);
         // Before the views are read: the response reflects this sequence or a later one.
         let state = ViewsState::of(&app);
+        let browser = Browser::of(&request).filter(|_| api_key(request.headers(), None).is_none());
         let with_key = request
             .uri()
             .path()
@@ -103,6 +105,9 @@ pub(super) fn gate(
                 }
                 Err(response) => (response, None),
             };
+            if let Some(browser) = browser {
+                browser.show_error(&mut response);
+            }
             if let Some(client) = charged {
                 app.open_limiter.charge(&client, cost_kib(&response));
             }
