@@ -315,7 +315,7 @@ async fn execute(command: Command) -> anyhow::Result<ExitCode> {
         Command::Verify(verify) => return verify.run().await,
         Command::Dev(dev) => dev.run().await?,
         Command::Serve(serve) => serve.run().await?,
-        Command::CheckConfig(check) => check.run()?,
+        Command::CheckConfig(check) => check.run().await?,
         Command::Simulate(simulate) => simulate.run().await?,
         Command::Keys(keys) => keys.run().await?,
         Command::Feeders(feeders) => feeders.run()?,
