@@ -109,7 +109,7 @@ async fn a_variable_that_is_mistyped_is_an_error_that_names_the_right_one() {
 
 /// Mistakes in one variable, and a part of what the error says: what is wrong, where, and why. `DIR` is a folder with a
 /// file `file` of one line, and a file `empty`.
-const MISTAKES: [(&[(&str, &str)], &str); 37] = [
+const MISTAKES: [(&[(&str, &str)], &str); 38] = [
     (
         &[("HTP", "x")],
         "there is no variable RAILBIRD_HTP; there is RAILBIRD_HTTP",
@@ -246,6 +246,7 @@ const MISTAKES: [(&[(&str, &str)], &str); 37] = [
         &[("SECURITY_CONTACT", "me")],
         "'me' for '--security-contact <URI>': a contact is a URI",
     ),
+    (&[("LOG", "railbird=loud")], "--log \"railbird=loud\": "),
 ];
 
 #[tokio::test]
@@ -329,6 +330,39 @@ async fn connections_are_tried_and_each_failure_says_where_and_why() {
         assert!(output.all.contains(&text), "{text}: {}", output.all);
     }
     assert!(!output.all.contains("s3cret"), "{}", output.all);
+}
+
+/// What collects the log reads nothing but JSON.
+#[tokio::test]
+async fn a_command_that_fails_says_so_in_one_line_of_json_where_the_log_is_json() {
+    for (name, value, expected) in [
+        ("RAILBIRD_CONNECTIONS_MAX", "0", "0 is not in 1.."),
+        ("RAILBIRD_TIMEZONE", "Mars", "\"Mars\""),
+        ("RAILBIRD_LOG", "railbird=loud", "--log \"railbird=loud\""),
+        ("RAILBIRD_DATA", "", "--data <DIR>"),
+    ] {
+        for flag in [true, false] {
+            let mut serve = command();
+            serve
+                .env("RAILBIRD_LOG", "off")
+                .env("RAILBIRD_DATA", "views");
+            if flag {
+                serve.arg("--log-json");
+            } else {
+                serve.env("RAILBIRD_LOG_JSON", "true");
+            }
+            serve.arg("serve").env(name, value);
+            let output = tokio::task::spawn_blocking(move || serve.output());
+            let output = output.await.unwrap().unwrap();
+            let text = String::from_utf8(output.stderr).unwrap();
+            assert!(matches!(output.status.code(), Some(2 | 78)), "{text}");
+            let entry: serde_json::Value =
+                serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+            assert_eq!(entry["level"], "ERROR", "{text}");
+            let error = entry["fields"]["error"].as_str().unwrap();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
 }
 
 #[tokio::test]
