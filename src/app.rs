@@ -58,6 +58,9 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// Requests without a valid key that each network may send in a minute. Enough for programs whose key has expired, too
 /// few to guess keys.
 const UNAUTHORIZED_PER_MINUTE: NonZeroU32 = NonZeroU32::new(120).expect("not zero");
+/// KiB of the pages and documents that need no key, for each network in a minute: some hundred people who read the docs
+/// for the first time. To serve them takes a hundredth of a core.
+const OPEN_KIB_PER_MINUTE: NonZeroU32 = NonZeroU32::new(64 * 1024).expect("not zero");
 
 /// Requests for a link to sign in, in an hour. Of one network: a company may be behind one address.
 const LINKS_PER_NETWORK: NonZeroU32 = NonZeroU32::new(60).expect("not zero");
@@ -158,6 +161,7 @@ impl Service {
             keys: accounts.keys,
             ledger: accounts.ledger,
             unauthenticated_limiter: HashedLimiter::new(UNAUTHORIZED_PER_MINUTE, MINUTE),
+            open_limiter: HashedLimiter::new(OPEN_KIB_PER_MINUTE, MINUTE),
             proxies: config.proxies.clone(),
             projector: fold.projector,
             snapshots: fold.snapshots,

@@ -1,11 +1,18 @@
 //! `railbird check-config`.
 
+use std::net::TcpListener;
+
 use clap::Args;
 
 use super::WrongConfiguration;
 use super::checks::Checks;
 use super::report::result;
 use super::serve::Serve;
+use crate::app::Config;
+use crate::log::{
+    ACCOUNTS, ADDRESSES, KEY_USE, LEASES, Log, LogError, NatsConfig, RACING, SNAPSHOTS,
+};
+use crate::mail::Mailing;
 
 #[derive(Debug, Args)]
 #[command(
@@ -14,17 +21,28 @@ use super::serve::Serve;
 pub(super) struct CheckConfig {
     #[command(flatten)]
     serve: Serve,
+    /// Also listen on both addresses for a moment, log in to NATS, look for its streams, and log in to the mail server
+    /// without sending a mail. Not beside the service, which has the addresses.
+    #[arg(long)]
+    connect: bool,
 }
 
 impl CheckConfig {
-    pub(super) fn run(&self) -> Result<(), WrongConfiguration> {
+    pub(super) async fn run(&self) -> Result<(), WrongConfiguration> {
         let mut checks = Checks::default();
-        self.serve.config(&mut checks);
+        let config = self.serve.config(&mut checks);
         // The service starts with an expired certificate, because it may be renewed.
         if let Ok(Some(tls)) = self.serve.tls()
             && let Err(expired) = tls.check_expiry()
         {
             checks.add("TLS", Err::<(), _>(expired), |()| String::new());
+        }
+        if let Some(config) = config.filter(|_| self.connect) {
+            check_ports(&config, &mut checks);
+            self.check_nats(config.nats, &mut checks).await;
+            if let Some(mailing) = &config.mailing {
+                check_mail(mailing, &mut checks).await;
+            }
         }
         for check in checks.iter() {
             let (state, text) = match &check.outcome {
@@ -44,4 +62,47 @@ impl CheckConfig {
             ))),
         }
     }
+
+    async fn check_nats(&self, nats: NatsConfig, checks: &mut Checks) {
+        let log = Log::connect(nats, "railbird-check").await;
+        let log = checks.add("NATS", log, |log| {
+            format!("logged in to nats-server {}", log.server_version())
+        });
+        let Some(log) = log else { return };
+        for stream in [RACING, ACCOUNTS, ADDRESSES, KEY_USE, LEASES, SNAPSHOTS] {
+            let name = stream.name;
+            let state = match log.state(stream).await {
+                Ok(state) => Ok(format!("{name}: {} messages", state.messages)),
+                Err(LogError::NoStream(_)) => {
+                    Ok(format!("{name}: none yet, the service creates it"))
+                }
+                Err(error) => Err(format!("{name}: {error}")),
+            };
+            checks.add("stream", state, String::clone);
+        }
+        if self.serve.production {
+            let risks = log.durability().await.map(|found| found.risks());
+            let risks = risks.unwrap_or_else(|error| vec![error.to_string()]);
+            for risk in risks {
+                checks.add("production", Err::<(), _>(risk), |()| String::new());
+            }
+        }
+    }
+}
+
+fn check_ports(config: &Config, checks: &mut Checks) {
+    for (flag, address) in [("--http", config.http), ("--admin", config.admin)] {
+        let bound = TcpListener::bind(address);
+        let bound = bound.map_err(|error| format!("{flag}: cannot listen on {address}: {error}"));
+        checks.add("listen", bound, |_| format!("{flag} {address} is free"));
+    }
+}
+
+async fn check_mail(mailing: &Mailing, checks: &mut Checks) {
+    let server = &mailing.transport;
+    let tried = mailing.try_transport().await;
+    let tried = tried.map_err(|error| format!("--smtp-url: {server}: {error}"));
+    checks.add("mail server", tried, |()| {
+        format!("{server} takes mails; none was sent")
+    });
 }

@@ -35,17 +35,20 @@ mod verify;
 mod watch;
 
 use std::env;
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Stderr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use anyhow::Context;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use tracing::Level;
+use tracing::subscriber::with_default;
 use tracing_subscriber::filter::{FilterExt, filter_fn};
+use tracing_subscriber::fmt::format::{DefaultFields, Format};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{EnvFilter, Layer, registry};
+use tracing_subscriber::{EnvFilter, Layer, fmt, registry};
 
 use self::secret::read_secret;
 use self::watch::Unwatchable;
@@ -61,6 +64,7 @@ const VERSION: &str = concat!(
     ")"
 );
 
+const LOG_JSON_VARIABLE: &str = "RAILBIRD_LOG_JSON";
 /// Without the NATS library, which logs each failed attempt again and again: the service reports each reason once.
 const LOG_FILTER: &str = "warn,async_nats=off,railbird=info";
 
@@ -83,7 +87,7 @@ struct Cli {
     )]
     log: String,
     /// Log as JSON, one object per line.
-    #[arg(long, global = true, env = "RAILBIRD_LOG_JSON")]
+    #[arg(long, global = true, env = LOG_JSON_VARIABLE)]
     log_json: bool,
     #[command(subcommand)]
     command: Command,
@@ -248,16 +252,43 @@ const EXIT_CODES: [(u8, &str); 7] = [
 /// Parses the command line and runs the command.
 #[must_use]
 pub fn main() -> ExitCode {
-    let matches = without_empty_variables(Cli::command()).get_matches();
-    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    let matches = without_empty_variables(Cli::command()).try_get_matches();
+    let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
+        Ok(cli) => cli,
+        // Help and the version are no errors.
+        Err(error) if error.use_stderr() && wants_json() => {
+            report_failure(error.to_string().trim_end(), true);
+            return ExitCode::from(EXIT_USAGE);
+        }
+        Err(error) => error.exit(),
+    };
+    let as_json = cli.log_json;
     if let Err(error) = init_logging(&cli) {
-        report::line(format_args!("railbird: {error:#}"));
+        report_failure(&format!("{error:#}"), as_json);
         return ExitCode::from(EXIT_CONFIGURATION);
     }
     run(cli.command).unwrap_or_else(|error| {
-        report::line(format_args!("railbird: {error:#}"));
+        report_failure(&format!("{error:#}"), as_json);
         ExitCode::from(exit_code(&error))
     })
+}
+
+/// Reports why the command failed, whatever the log filter is.
+fn report_failure(error: &str, as_json: bool) {
+    if as_json {
+        let layer = log_layer().json();
+        with_default(registry().with(layer), || {
+            tracing::error!(error, "the command failed");
+        });
+    } else {
+        report::line(format_args!("railbird: {error}"));
+    }
+}
+
+/// Whether a command line that cannot be parsed asks for a log in JSON.
+fn wants_json() -> bool {
+    let variable = env::var_os(LOG_JSON_VARIABLE);
+    variable.is_some_and(|value| value == "true") || env::args_os().any(|arg| arg == "--log-json")
 }
 
 /// An empty variable counts as unset: Compose passes unset variables as empty ones.
@@ -317,7 +348,7 @@ async fn execute(command: Command) -> anyhow::Result<ExitCode> {
         Command::Verify(verify) => return verify.run().await,
         Command::Dev(dev) => dev.run().await?,
         Command::Serve(serve) => serve.run().await?,
-        Command::CheckConfig(check) => check.run()?,
+        Command::CheckConfig(check) => check.run().await?,
         Command::Simulate(simulate) => simulate.run().await?,
         Command::Keys(keys) => keys.run().await?,
         Command::Feeders(feeders) => feeders.run()?,
@@ -331,17 +362,22 @@ async fn execute(command: Command) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+fn log_layer<S>() -> fmt::Layer<S, DefaultFields, Format, fn() -> Stderr> {
+    // If standard error is closed, the service continues. To report that there would panic.
+    fmt::layer()
+        .with_writer(std::io::stderr as fn() -> Stderr)
+        .log_internal_errors(false)
+}
+
 fn init_logging(cli: &Cli) -> anyhow::Result<()> {
     // At trace level the NATS client logs its credentials.
     let no_secrets = filter_fn(|metadata| {
         *metadata.level() <= Level::DEBUG || !metadata.target().starts_with("async_nats")
     });
-    let filter = EnvFilter::try_new(&cli.log)?.and(no_secrets);
-    let layer = tracing_subscriber::fmt::layer()
-        .with_writer(std::io::stderr)
-        // If standard error is closed, the service continues. To report that there would panic.
-        .log_internal_errors(false)
-        .with_ansi(std::io::stderr().is_terminal());
+    let filter = EnvFilter::try_new(&cli.log);
+    let filter = filter.with_context(|| format!("--log {:?}", cli.log))?;
+    let filter = filter.and(no_secrets);
+    let layer = log_layer().with_ansi(std::io::stderr().is_terminal());
     if cli.log_json {
         registry().with(layer.json().with_filter(filter)).init();
     } else {

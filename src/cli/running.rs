@@ -15,7 +15,7 @@ use crate::supervisor::TaskEnded;
 
 /// The time for a service to end after its drain delay: 10 s for requests, live clients and mails side by side, 5 s to
 /// write the views to disk, and some to spare.
-const STOP_TIMEOUT: Duration = Duration::from_secs(18);
+pub(super) const STOP_TIMEOUT: Duration = Duration::from_secs(18);
 
 /// Lets nobody else read the files that this process and its children create: views, keys, mails, the log of `dev`.
 pub(super) fn keep_files_private() {
@@ -89,14 +89,27 @@ mod tests {
         let compose = include_str!("../../docker-compose.yml");
         let unit = include_str!("../../ops/railbird@.service");
         let needed = STOP_TIMEOUT.as_secs() + DRAIN_DELAY_DEFAULT.as_secs().unsigned_abs();
-        for (text, name) in [(compose, "stop_grace_period: "), (unit, "TimeoutStopSec=")] {
-            let given = text.lines().find_map(|line| {
-                let seconds = line.trim().strip_prefix(name)?;
-                seconds.trim_end_matches('s').parse::<u64>().ok()
-            });
+        let cluster = include_str!("../../ops/docker-compose.cluster.yml");
+        let kubernetes = include_str!("../../ops/kubernetes/railbird.yaml");
+        // The drain delay is one of its own there.
+        let pods = (kubernetes, "terminationGracePeriodSeconds: ", needed + 10);
+        for (text, name, needed) in [
+            (compose, "stop_grace_period: ", needed),
+            (cluster, "stop_grace_period: ", needed),
+            (unit, "TimeoutStopSec=", needed),
+            pods,
+        ] {
+            let seconds = |text: &str| text.trim_end_matches('s').parse::<u64>().ok();
+            let mut lines = text.lines().map(str::trim);
+            let given = (lines.find_map(|line| line.strip_prefix(name))).and_then(seconds);
             // A few seconds for the process itself, and for docker.
             let is_enough = given.is_some_and(|given| needed + 5 <= given);
             assert!(is_enough, "{name} {given:?}");
+            // What `check-config` takes for it.
+            let (_, told) = text.split_once("RAILBIRD_STOP_TIMEOUT").expect(name);
+            let told = told.trim_start_matches([':', '=', ' ', '\n']);
+            let told = told.trim_start_matches("value:").split_whitespace().next();
+            assert_eq!(told.and_then(seconds), given, "{name}");
         }
     }
 }

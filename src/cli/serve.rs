@@ -1,18 +1,22 @@
 //! `railbird serve`.
 
 use std::convert::Infallible;
+use std::fmt::Display;
+use std::fs;
 use std::future::pending;
+use std::io::ErrorKind::{NotADirectory, NotFound};
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use clap::{Args, CommandFactory};
+use clap::{Args, CommandFactory, value_parser};
 use events::VenueCode;
 use ipnet::IpNet;
 use jiff::SignedDuration;
+use rustix::fs::{Access, access};
 use tokio::sync::watch;
 
 use super::admin::{ADMIN_DEFAULT, AdminToken};
@@ -21,7 +25,7 @@ use super::keys::parse_duration;
 use super::mailing::MailFlags;
 use super::open_files::ConnectionsMax;
 use super::reload::Reload;
-use super::running::{RunningService, keep_files_private};
+use super::running::{RunningService, STOP_TIMEOUT, keep_files_private};
 use super::service_manager::ServiceManager;
 use super::snapshot::SnapshotSecretFlag;
 use super::variables::check_variables;
@@ -40,6 +44,8 @@ use crate::tls::{CertificateFiles, TlsServer};
 
 /// Balancers ask for readiness every few seconds.
 pub(super) const DRAIN_DELAY_DEFAULT: SignedDuration = SignedDuration::from_secs(5);
+/// With less, keys would be refused between two answers of NATS.
+const KEYS_STALE_MAX_MIN: SignedDuration = SignedDuration::from_secs(10);
 
 const NO_MAIL: &str = "sign-up is closed, and mails wait";
 const KEY_IS_MISSING: &str = "--tls-cert needs --tls-key";
@@ -79,14 +85,15 @@ pub(super) struct ServiceArgs {
     #[command(flatten)]
     plans: PlansFlag,
     /// Maximum number of HTTP connections, and of WebSockets. Lowered to what the limit of open files allows.
-    #[arg(long, env = "RAILBIRD_CONNECTIONS_MAX", default_value_t = 20_000)]
+    #[arg(long, env = "RAILBIRD_CONNECTIONS_MAX", default_value_t = 20_000, value_parser = value_parser!(u32).range(1..))]
     connections_max: u32,
     /// The same for each network, an IPv4 address or the /64 of an IPv6 address; a /48 may have four times as many.
     /// Trusted proxies are exempt.
     #[arg(
         long,
         env = "RAILBIRD_CONNECTIONS_PER_NETWORK",
-        default_value_t = 1_000
+        default_value_t = 1_000,
+        value_parser = value_parser!(u32).range(1..)
     )]
     connections_per_network: u32,
     /// Addresses or networks of trusted proxies, such as 10.0.0.0/8; X-Forwarded-For is ignored from any other peer.
@@ -112,8 +119,8 @@ pub(super) struct ServiceArgs {
     snapshot_every: SignedDuration,
     #[command(flatten)]
     snapshot_secret: SnapshotSecretFlag,
-    /// Time for which keys are accepted while the service cannot learn whether any was revoked.
-    #[arg(long, env = "RAILBIRD_KEYS_STALE_MAX", value_name = "DURATION", default_value = "1h", value_parser = parse_duration)]
+    /// Time for which keys are accepted while the service cannot learn whether any was revoked: 10s or more.
+    #[arg(long, env = "RAILBIRD_KEYS_STALE_MAX", value_name = "DURATION", default_value = "1h", value_parser = parse_keys_stale_max)]
     keys_stale_max: SignedDuration,
     /// Time for which the views may lag behind the log before `/readyz` is 503, so that the balancer uses other
     /// replicas. It stays 200 unless another replica is known to be fresh. 0s is no limit.
@@ -128,6 +135,13 @@ pub(super) struct ServiceArgs {
     security_contact: Option<String>,
     #[command(flatten)]
     pub(super) mail: MailFlags,
+}
+
+/// Whether keys were revoked is asked for every 3 seconds.
+fn parse_keys_stale_max(text: &str) -> Result<SignedDuration, &'static str> {
+    let duration = parse_duration(text)?;
+    let is_enough = duration >= KEYS_STALE_MAX_MIN;
+    is_enough.then_some(duration).ok_or("it is 10s or more")
 }
 
 /// RFC 9116, 2.5.3.
@@ -155,8 +169,10 @@ impl ServiceArgs {
     pub(super) fn read(&self, checks: &mut Checks) -> Option<ServiceParts> {
         let http = self.http;
         let admin = self.admin;
-        let addresses = if http == admin && http.port() != 0 {
-            Err(format!("--http and --admin are both {http}"))
+        let is_any = http.ip().is_unspecified() || admin.ip().is_unspecified();
+        let is_same = http.port() == admin.port() && (http.ip() == admin.ip() || is_any);
+        let addresses = if is_same && http.port() != 0 {
+            Err(format!("--http {http} and --admin {admin} are one address"))
         } else {
             Ok(())
         };
@@ -273,11 +289,15 @@ pub(super) struct Serve {
     /// requests are answered, and each answer ends its connection.
     #[arg(long, env = "RAILBIRD_DRAIN_DELAY", value_name = "DURATION", default_value_t = DRAIN_DELAY_DEFAULT, value_parser = parse_duration)]
     drain_delay: SignedDuration,
+    /// Time from SIGTERM until the service manager kills the process, such as TimeoutStopSec of systemd. It is an error
+    /// if --drain-delay leaves less than 18s of it.
+    #[arg(long, env = "RAILBIRD_STOP_TIMEOUT", value_name = "DURATION", value_parser = parse_duration)]
+    stop_timeout: Option<SignedDuration>,
     /// Exit if acknowledged events can be lost, by the settings of nats-server or of the streams, or if these cannot be
     /// read; if --public-url is not https; and if NATS is on another machine, without TLS. Accept no key of `railbird
     /// dev` (rb_dev_...).
     #[arg(long, env = "RAILBIRD_PRODUCTION")]
-    production: bool,
+    pub(super) production: bool,
 }
 
 impl Serve {
@@ -294,12 +314,33 @@ impl Serve {
             .map_err(|error| WrongConfiguration(error.to_string()))
     }
 
+    fn check_drain(&self) -> Result<(), String> {
+        let needed = self.drain_delay.unsigned_abs().saturating_add(STOP_TIMEOUT);
+        let (drain, stop) = (
+            self.drain_delay,
+            self.stop_timeout.unwrap_or(SignedDuration::MAX),
+        );
+        if needed <= stop.unsigned_abs() {
+            return Ok(());
+        }
+        Err(format!(
+            "--drain-delay {drain:#} and 18s to end are longer than --stop-timeout {stop:#}, after which the process is \
+             killed: raise that, with TimeoutStopSec, stop_grace_period or terminationGracePeriodSeconds"
+        ))
+    }
+
     /// Reads and checks all that the flags name, without touching the data folder, the addresses or NATS. `None` if a
     /// part cannot be used.
     pub(super) fn config(&self, checks: &mut Checks) -> Option<Config> {
         let variables = check_variables(&Cli::command());
         checks.add("variables", variables, |()| {
             "no name that looks mistyped".to_owned()
+        });
+        checks.add("data", check_folder(&self.data), |()| {
+            self.data.display().to_string()
+        });
+        checks.add("stop", self.check_drain(), |()| {
+            format!("{:#} to drain, 18s to end", self.drain_delay)
         });
         let parts = self.service.read(checks);
         let tls = checks.add("TLS", self.tls(), |tls| match tls {
@@ -387,6 +428,29 @@ impl Serve {
         running.stop(drain_delay, &mut signals).await?;
         ended
     }
+}
+
+/// Checks that a folder is there or can be created, and that this user may write to it.
+fn check_folder(folder: &Path) -> Result<(), String> {
+    let wrong = |found: &Path, reason: &dyn Display| {
+        let (folder, found) = (folder.display(), found.display());
+        Err(format!("--data {folder}: {found} {reason}"))
+    };
+    let ancestors = folder.ancestors();
+    for path in ancestors.map(|path| if path == "" { Path::new(".") } else { path }) {
+        match fs::metadata(path) {
+            Ok(found) if !found.is_dir() => return wrong(path, &"is not a folder"),
+            Ok(_) => {
+                let allowed = access(path, Access::WRITE_OK | Access::EXEC_OK);
+                return allowed
+                    .or_else(|error| wrong(path, &format!("cannot be written: {error}")));
+            }
+            // It would be created. If it is below a file, that is found next.
+            Err(error) if matches!(error.kind(), NotFound | NotADirectory) => {}
+            Err(error) => return wrong(path, &format!("cannot be read: {error}")),
+        }
+    }
+    Ok(())
 }
 
 fn check_encrypted(nats: &NatsConfig) -> Result<(), WrongConfiguration> {

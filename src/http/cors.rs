@@ -17,6 +17,8 @@ const REQUEST_HEADERS: &str =
 /// The headers that a page may read, beside those that it always may.
 const RESPONSE_HEADERS: &str = "etag, link, railbird-feed, railbird-schema, railbird-seq, \
     retry-after, x-ratelimit-limit, x-ratelimit-remaining, x-ratelimit-reset, x-request-id";
+/// The paths that supervisors and balancers request all the time.
+pub(super) const PROBES: [&str; 2] = ["/healthz", "/readyz"];
 /// How long a browser remembers a preflight: as long as any of them does.
 const PREFLIGHT_SECONDS: &str = "86400";
 
@@ -141,7 +143,7 @@ impl Cors {
 
 /// Whether a path without a key is for programs: health, and the documents, which are JSON.
 fn is_for_programs(path: &str) -> bool {
-    ["/healthz", "/readyz"].contains(&path) || path.ends_with(".json")
+    PROBES.contains(&path) || path.ends_with(".json")
 }
 
 #[cfg(test)]

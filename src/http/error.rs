@@ -134,6 +134,10 @@ enum ErrorCode {
 #[derive(Debug, Clone)]
 pub(super) struct InternalReason(pub(super) String);
 
+/// The message of an error, in the extensions of the response for the page that a browser is shown instead.
+#[derive(Debug, Clone)]
+pub(super) struct ErrorMessage(pub(super) String);
+
 impl ApiError {
     /// The service is not ready for a reason.
     pub(super) fn unready(reason: Reason) -> Self {
@@ -172,11 +176,10 @@ impl ApiError {
         }
     }
 
-    fn body(&self, error: ErrorCode) -> Body {
+    fn body(&self, error: ErrorCode, message: String) -> Body {
         if let Self::Unauthorized = self {
             return UNAUTHORIZED_BODY.into();
         }
-        let message = self.to_string();
         let body = match self.limited_for() {
             Some(retry_after) => serde_json::to_vec(&RateLimitExceeded {
                 error,
@@ -247,9 +250,11 @@ pub(super) fn capitalized(text: impl ToString) -> String {
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let (status, code) = self.status_and_code();
-        let mut response = Response::new(self.body(code));
+        let message = self.to_string();
+        let mut response = Response::new(self.body(code, message.clone()));
         *response.status_mut() = status;
         self.set_headers(response.headers_mut());
+        response.extensions_mut().insert(ErrorMessage(message));
         if let Self::Internal(reason) = self {
             response.extensions_mut().insert(InternalReason(reason));
         }

@@ -14,11 +14,13 @@ use axum::http::header::{
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Version};
 use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
+use hyper::body::Body as _;
 use tower::{Service, service_fn};
 use tracing::Span;
 
 use super::bearer::bearer_token;
-use super::cors::Cors;
+use super::browser::Browser;
+use super::cors::{Cors, PROBES};
 use super::error::ApiError;
 use super::params::QueryParams;
 use super::rate_limit::set_rate_limit_headers;
@@ -50,6 +52,18 @@ const LIVE_URI_BYTES_MAX: usize = 8 * 1024;
 /// Bytes of a request body. GET requests need none, but some clients send `{}`.
 const BODY_BYTES_MAX: u64 = 1024;
 
+/// KiB that an answer without a key counts as at least: to find a page costs something, too.
+const OPEN_COST_KIB_MIN: u32 = 4;
+
+/// What the gate has found out about a request that it admits.
+#[derive(Default)]
+struct Admitted {
+    /// The rate limit to report, if the plan of the key has one.
+    rate_limit: Option<RateLimitStatus>,
+    /// Who is charged for an answer that needs no key.
+    charged: Option<Network>,
+}
+
 /// Admits requests to the router, adds the rate limits of the key and the state of the views to each response, and
 /// answers for a handler that panics.
 ///
@@ -64,6 +78,7 @@ pub(super) fn gate(
         let app = Arc::clone(&app);
         // Before the views are read: the response reflects this sequence or a later one.
         let state = ViewsState::of(&app);
+        let browser = Browser::of(&request).filter(|_| api_key(request.headers(), None).is_none());
         let with_key = request
             .uri()
             .path()
@@ -73,23 +88,29 @@ pub(super) fn gate(
         let routed = match cors.preflight(&request) {
             Some(answer) => Err(answer),
             None => admit(&app, peer, &mut request)
-                .map(|rate_limit| (router.call(request), rate_limit))
+                .map(|admitted| (router.call(request), admitted))
                 .map_err(ApiError::into_response),
         };
         async move {
-            let mut response = match routed {
-                Ok((handling, rate_limit)) => {
+            let (mut response, charged) = match routed {
+                Ok((handling, admitted)) => {
                     // The panic hook has logged where and why.
                     let panicked = |_| Ok(ApiError::internal("a handler panicked").into_response());
                     let handled = AssertUnwindSafe(handling).catch_unwind().await;
                     let mut response = handled.unwrap_or_else(panicked)?;
-                    if let Some(rate_limit) = rate_limit {
+                    if let Some(rate_limit) = admitted.rate_limit {
                         set_rate_limit_headers(response.headers_mut(), rate_limit);
                     }
-                    response
+                    (response, admitted.charged)
                 }
-                Err(response) => response,
+                Err(response) => (response, None),
             };
+            if let Some(browser) = browser {
+                browser.show_error(&mut response);
+            }
+            if let Some(client) = charged {
+                app.open_limiter.charge(&client, cost_kib(&response));
+            }
             let headers = response.headers_mut();
             headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
             cors.set_headers(headers);
@@ -99,26 +120,37 @@ pub(super) fn gate(
     })
 }
 
-/// Checks the key of a request, and counts the request to the key's plan and use. Returns the rate limit to report, if
-/// the plan has one.
+/// What an answer without a key costs: its bytes, which a page that is not compressed before also costs CPU.
+fn cost_kib(response: &Response) -> u32 {
+    let kib = response.body().size_hint().lower() / 1024;
+    u32::try_from(kib)
+        .unwrap_or(u32::MAX)
+        .max(OPEN_COST_KIB_MIN)
+}
+
+/// Checks the key of a request, and counts the request to the key's plan and use. Without a key, checks what the client
+/// was charged before.
 ///
 /// Adds to the request's extensions: the [`KeyEntry`]; the [`Network`] of the client for the live channel, and for
 /// requests without a key that change something.
-fn admit(
-    app: &App,
-    peer: IpAddr,
-    request: &mut Request,
-) -> Result<Option<RateLimitStatus>, ApiError> {
+fn admit(app: &App, peer: IpAddr, request: &mut Request) -> Result<Admitted, ApiError> {
     check_head(request)?;
     let path = request.uri().path();
     let is_api = path.starts_with(API);
     let is_live = path.starts_with(LIVE);
     if !is_api && !is_live {
+        if PROBES.contains(&path) {
+            return Ok(Admitted::default());
+        }
+        let network = Network::from(app.client(peer, request.headers()));
+        let charged = app.check_open(network.customer())?;
         if !request.method().is_safe() {
-            let network = Network::from(app.client(peer, request.headers()));
             request.extensions_mut().insert(network);
         }
-        return Ok(None);
+        return Ok(Admitted {
+            charged: Some(charged),
+            ..Admitted::default()
+        });
     }
     let query = is_live.then(|| QueryParams::parse(request.uri()));
     let of_query = query.as_ref().and_then(|query| query.get("api_key"));
@@ -134,7 +166,10 @@ fn admit(
     if is_live {
         request.extensions_mut().insert(Network::from(client));
     }
-    Ok(rate_limit)
+    Ok(Admitted {
+        rate_limit,
+        ..Admitted::default()
+    })
 }
 
 /// Checks what holds for each request, before the key is looked up.
@@ -213,13 +248,24 @@ impl App {
         };
         counter.increment(1);
         let network = Network::from(self.client(peer, headers));
-        Err(match self.unauthenticated_limiter.take(&network) {
+        let taken = self.unauthenticated_limiter.take(&network);
+        Err(match taken {
             Ok(()) => ApiError::Unauthorized,
-            Err(retry_after) => {
-                metrics.limited_address.increment(1);
-                ApiError::TooManyUnauthorized { retry_after }
-            }
+            Err(retry_after) => self.too_many(retry_after),
         })
+    }
+
+    /// Checks that a client may request a page or document that needs no key. Returns the client, to be charged.
+    fn check_open(&self, client: Network) -> Result<Network, ApiError> {
+        let checked = self.open_limiter.check(&client);
+        checked
+            .map(|()| client)
+            .map_err(|retry_after| self.too_many(retry_after))
+    }
+
+    fn too_many(&self, retry_after: u32) -> ApiError {
+        self.metrics.limited_address.increment(1);
+        ApiError::TooManyUnauthorized { retry_after }
     }
 
     /// Counts a request to the plan of its key.

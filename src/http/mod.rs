@@ -5,6 +5,7 @@ mod account;
 mod admin;
 mod admin_access;
 mod bearer;
+mod browser;
 mod cors;
 mod entity_tag;
 mod error;

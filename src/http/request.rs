@@ -216,14 +216,18 @@ pub(super) fn views(
 }
 
 fn accepts_json(headers: &HeaderMap) -> bool {
+    !headers.contains_key(ACCEPT)
+        || accepts(headers, &["*/*", "application/*", "application/json", ""])
+}
+
+/// Whether `Accept` names one of these media ranges.
+pub(super) fn accepts(headers: &HeaderMap, media_ranges: &[&str]) -> bool {
     let accepted = headers.get_all(ACCEPT).iter();
     let accepted = accepted.filter_map(|value| value.to_str().ok());
     let mut ranges = accepted.flat_map(|value| value.split(','));
-    let covers_json = |range: &str| {
+    ranges.any(|range| {
         let mut parts = range.split(';').map(str::trim);
         let media_range = parts.next().unwrap_or_default();
-        let is_json = ["*/*", "application/*", "application/json", ""].contains(&media_range);
-        is_json && !parts.any(is_zero_weight)
-    };
-    !headers.contains_key(ACCEPT) || ranges.any(covers_json)
+        media_ranges.contains(&media_range) && !parts.any(is_zero_weight)
+    })
 }

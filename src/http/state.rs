@@ -32,6 +32,8 @@ pub struct App {
     pub ledger: watch::Receiver<Ledger>,
     /// Limits requests without a valid key, by network.
     pub unauthenticated_limiter: HashedLimiter,
+    /// Limits the KiB of pages and documents that need no key, by what one customer of a provider can have.
+    pub open_limiter: HashedLimiter,
     /// The proxies whose `X-Forwarded-For` is trusted.
     pub proxies: Proxies,
     /// The status of the projector, and its commands.

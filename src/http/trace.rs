@@ -12,6 +12,7 @@ use tracing::field::Empty;
 use tracing::{Level, Span};
 
 use super::error::InternalReason;
+use crate::metrics::KnownMethod;
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Characters of a request id that is taken from a client.
@@ -19,8 +20,10 @@ const REQUEST_ID_CHARS_MAX: usize = 64;
 
 /// The first characters of each API key.
 const KEY_PREFIX: &str = "rb_";
-/// Characters of a path segment that is logged. The secret of a key alone has more.
-const SEGMENT_CHARS_MAX: usize = 24;
+/// Characters of a path segment, and of a request id, that is logged. The secret of a key alone has more.
+const LOGGED_CHARS_MAX: usize = 24;
+/// What is logged in the place of longer ones.
+const NOT_LOGGED: &str = "*";
 
 /// The level of the access log. It has one line for each response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,9 +50,13 @@ struct LoggedPath<'a>(&'a str);
 impl fmt::Display for LoggedPath<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, segment) in self.0.split('/').enumerate() {
-            let is_long = segment.chars().count() > SEGMENT_CHARS_MAX;
+            let is_long = segment.chars().count() > LOGGED_CHARS_MAX;
             let separator = if index == 0 { "" } else { "/" };
-            write!(f, "{separator}{}", if is_long { "*" } else { segment })?;
+            write!(
+                f,
+                "{separator}{}",
+                if is_long { NOT_LOGGED } else { segment }
+            )?;
         }
         Ok(())
     }
@@ -60,8 +67,9 @@ macro_rules! request_span {
         tracing::span!(
             $level,
             "request",
-            request_id = $request_id.to_str().unwrap_or_default(),
-            method = $request.method().as_str(),
+            request_id = logged_id(&$request_id),
+            // A client may have put a key there.
+            method = KnownMethod::from($request.method().as_str()).as_str(),
             path = %LoggedPath($request.uri().path()),
             key_id = Empty,
             status = Empty,
@@ -93,7 +101,7 @@ impl RequestTrace {
         if status == StatusCode::INTERNAL_SERVER_ERROR
             && let Some(InternalReason(reason)) = response.extensions_mut().remove()
         {
-            let request_id = self.request_id.to_str().unwrap_or_default();
+            let request_id = logged_id(&self.request_id);
             tracing::error!(parent: &self.span, request_id, reason, "request failed");
         }
         if let Some(started_at) = self.started_at {
@@ -116,6 +124,20 @@ fn client_request_id(headers: &HeaderMap) -> Option<&HeaderValue> {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     let is_valid = (1..=REQUEST_ID_CHARS_MAX).contains(&text.len()) && text.bytes().all(is_allowed);
     (is_valid && !text.contains(KEY_PREFIX)).then_some(request_id)
+}
+
+/// A request id for the log. A long one that is not hexadecimal, as UUIDs and the ids of traces are, may be a secret.
+fn logged_id(request_id: &HeaderValue) -> &str {
+    let text = request_id.to_str().unwrap_or_default();
+    let is_hexadecimal = |text: &str| {
+        text.bytes()
+            .all(|byte| byte == b'-' || byte.is_ascii_hexdigit())
+    };
+    if text.len() <= LOGGED_CHARS_MAX || is_hexadecimal(text) {
+        text
+    } else {
+        NOT_LOGGED
+    }
 }
 
 /// A request id: the keyed hash of a counter, which does not reveal the number of requests. Cheaper than a UUID.

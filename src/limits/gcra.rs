@@ -39,6 +39,15 @@ impl Gcra {
         Ok(u32::try_from(remaining).unwrap_or(u32::MAX))
     }
 
+    /// Takes requests from a bucket even if it has fewer. What it lacks is refilled before the next one.
+    pub(super) fn charge(&self, bucket: &AtomicU64, now: Duration, requests: u32) {
+        let charged = self.interval.saturating_mul(requests.into());
+        // The update is never refused.
+        let _ = bucket.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |full_at| {
+            Some(full_at.max(nanos(now)).saturating_add(charged))
+        });
+    }
+
     /// The time until the next request; zero if the bucket is not empty.
     pub(super) fn retry_after(&self, bucket: &AtomicU64, now: Duration) -> Duration {
         let next = self.next(bucket.load(Ordering::Relaxed), now);

@@ -41,15 +41,38 @@ impl HashedLimiter {
     /// # Errors
     /// Returns the seconds until the next request if the limit is reached.
     pub fn take(&self, client: &impl Hash) -> Result<(), u32> {
-        let hash = self.hasher.hash_one(client).to_ne_bytes();
         let now = self.start.elapsed();
-        let waits = hash.as_chunks().0.iter().map(|part| {
-            let slot = usize::from(u16::from_ne_bytes(*part));
-            self.limit.take(&self.slots[slot], now).err()
-        });
+        let waits = (self.slots_of(client)).map(|slot| self.limit.take(slot, now).err());
         // No wait is less than any. All are computed, so that each slot counts the request.
         let wait = waits.min().flatten();
         wait.map_or(Ok(()), |wait| Err(whole_seconds(wait)))
+    }
+
+    /// Checks that a client has a request left, without counting it: what it costs is [charged](Self::charge) later.
+    ///
+    /// # Errors
+    /// As [`HashedLimiter::take`].
+    pub fn check(&self, client: &impl Hash) -> Result<(), u32> {
+        let now = self.start.elapsed();
+        let waits = (self.slots_of(client)).map(|slot| self.limit.retry_after(slot, now));
+        match waits.min() {
+            Some(wait) if !wait.is_zero() => Err(whole_seconds(wait)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Counts what was admitted as so many requests, even if fewer are left: the client then waits for longer.
+    pub fn charge(&self, client: &impl Hash, requests: u32) {
+        let now = self.start.elapsed();
+        for slot in self.slots_of(client) {
+            self.limit.charge(slot, now, requests);
+        }
+    }
+
+    /// The slots of a client.
+    fn slots_of(&self, client: &impl Hash) -> impl Iterator<Item = &AtomicU64> {
+        let hash = self.hasher.hash_one(client);
+        (0..4).map(move |part| &self.slots[usize::from((hash >> (16 * part)) as u16)])
     }
 }
 
@@ -73,6 +96,18 @@ mod tests {
         let wait = limiter.take(&"one").expect_err("nothing remains");
         assert!((1..=1_800).contains(&wait), "{wait}");
         assert!((0..100).any(|other| limiter.take(&other).is_ok()));
+    }
+
+    #[test]
+    fn what_a_client_is_charged_it_waits_for() {
+        let limiter = per_hour(10);
+        limiter.charge(&"one", 9);
+        assert_eq!(limiter.check(&"one"), Ok(()));
+        limiter.charge(&"one", 21);
+        let wait = limiter.check(&"one").expect_err("twenty are missing");
+        let expected = 21 * 360;
+        assert!((expected - 5..=expected).contains(&wait), "{wait}");
+        assert!((0..100).any(|other| limiter.check(&other).is_ok()));
     }
 
     #[test]

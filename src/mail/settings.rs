@@ -2,6 +2,7 @@
 
 use lettre::message::Mailbox;
 
+use super::delivery_error::DeliveryError;
 use super::error::InvalidMailSetting;
 use super::transport::Transport;
 use crate::public_url::PublicUrl;
@@ -14,6 +15,18 @@ pub struct Mailing {
     pub public_url: Option<PublicUrl>,
     /// The environment in keys, such as `live`.
     pub key_env: &'static str,
+}
+
+impl Mailing {
+    /// Connects and logs in as for a mail, and sends none.
+    ///
+    /// # Errors
+    /// Returns a [`DeliveryError`] if a mail could not be sent now.
+    pub async fn try_transport(&self) -> Result<(), DeliveryError> {
+        let delivery = self.transport.open(self.from.domain()).await?;
+        delivery.close().await;
+        Ok(())
+    }
 }
 
 /// The sender of mails, such as `Railbird <keys@racing.example>`.

@@ -124,6 +124,13 @@ impl RouteMetrics {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KnownMethod(usize);
 
+impl KnownMethod {
+    /// Its name; `other` for one that the service does not have.
+    pub(crate) fn as_str(&self) -> &'static str {
+        METHODS[self.0]
+    }
+}
+
 impl From<&str> for KnownMethod {
     fn from(method: &str) -> Self {
         let known = METHODS.iter().position(|known| *known == method);

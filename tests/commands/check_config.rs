@@ -67,10 +67,15 @@ async fn an_empty_variable_counts_as_unset_for_every_flag() {
 /// The configuration of a service with these variables.
 async fn check_with(variables: &[(&str, &str)]) -> (Option<i32>, String) {
     let data = tempfile::tempdir().unwrap();
-    let data = data.path().join("data").display().to_string();
     let mut check = command();
-    check.args(["check-config", "--data", &data]);
+    check.arg("check-config");
     check.envs(variables.iter().copied());
+    if !variables
+        .iter()
+        .any(|(name, value)| *name == "RAILBIRD_DATA" && !value.is_empty())
+    {
+        check.arg("--data").arg(data.path().join("data"));
+    }
     let output = tokio::task::spawn_blocking(move || check.output());
     let output = output.await.unwrap().unwrap();
     let texts = [output.stdout, output.stderr].concat();
@@ -100,6 +105,264 @@ async fn a_variable_that_is_mistyped_is_an_error_that_names_the_right_one() {
     ];
     let (code, text) = check_with(&others).await;
     assert_eq!(code, Some(0), "{text}");
+}
+
+/// Mistakes in one variable, and a part of what the error says: what is wrong, where, and why. `DIR` is a folder with a
+/// file `file` of one line, and a file `empty`.
+const MISTAKES: [(&[(&str, &str)], &str); 38] = [
+    (
+        &[("HTP", "x")],
+        "there is no variable RAILBIRD_HTP; there is RAILBIRD_HTTP",
+    ),
+    (
+        &[("ADMIN_TOKEN_FLIE", "x")],
+        "there is no variable RAILBIRD_ADMIN_TOKEN_FLIE; there is RAILBIRD_ADMIN_TOKEN_FILE",
+    ),
+    (
+        &[("HTTP", "8080")],
+        "'8080' for '--http <ADDRESS>': invalid socket address",
+    ),
+    (
+        &[("HTTP", "0.0.0.0:9090")],
+        "--http 0.0.0.0:9090 and --admin 127.0.0.1:9090 are one address",
+    ),
+    (
+        &[("DATA", "DIR/file")],
+        "--data DIR/file: DIR/file is not a folder",
+    ),
+    (
+        &[("DATA", "DIR/file/views")],
+        "--data DIR/file/views: DIR/file is not a folder",
+    ),
+    (
+        &[("DRAIN_DELAY", "40s"), ("STOP_TIMEOUT", "45s")],
+        "--drain-delay 40s and 18s to end are longer than --stop-timeout 45s",
+    ),
+    (
+        &[("DRAIN_DELAY", "10")],
+        "'10' for '--drain-delay <DURATION>': a duration is like",
+    ),
+    (
+        &[("CONNECTIONS_MAX", "0")],
+        "'0' for '--connections-max <CONNECTIONS_MAX>': 0 is not in 1..",
+    ),
+    (
+        &[("CONNECTIONS_PER_NETWORK", "0")],
+        "'0' for '--connections-per-network <CONNECTIONS_PER_NETWORK>': 0 is not in 1..",
+    ),
+    (
+        &[("SIGN_UPS_PER_HOUR", "0")],
+        "'0' for '--sign-ups-per-hour <SIGN_UPS_PER_HOUR>'",
+    ),
+    (
+        &[("KEYS_STALE_MAX", "0s")],
+        "'0s' for '--keys-stale-max <DURATION>': it is 10s or more",
+    ),
+    (
+        &[("SMTP_TIMEOUT", "0s")],
+        "--smtp-timeout: expected 1s to 10m",
+    ),
+    (&[("TIMEZONE", "Mars")], "\"Mars\""),
+    (
+        &[("VENUE_ORDER", "sha-tin")],
+        "'sha-tin' for '--venue-order <CODES>': a venue code is 1 to 8 of",
+    ),
+    (
+        &[("PLANS", "DIR/nowhere")],
+        "DIR/nowhere cannot be read: No such file",
+    ),
+    (&[("PLANS", "DIR/file")], "DIR/file: line 1"),
+    (&[("TLS_CERT", "DIR/file")], "--tls-cert needs --tls-key"),
+    (&[("TLS_KEY", "DIR/file")], "--tls-key needs --tls-cert"),
+    (
+        &[("TLS_CERT", "DIR/file"), ("TLS_KEY", "DIR/file")],
+        "DIR/file",
+    ),
+    (
+        &[("NATS", "nats://")],
+        "the address of NATS is not valid: expected nats://user",
+    ),
+    (
+        &[("NATS", "a"), ("NATS_FILE", "DIR/file")],
+        "RAILBIRD_NATS and RAILBIRD_NATS_FILE are both set",
+    ),
+    (
+        &[("NATS_FILE", "DIR/empty")],
+        "RAILBIRD_NATS_FILE: DIR/empty: the file is empty",
+    ),
+    (
+        &[("NATS_CREDS", "DIR/nowhere")],
+        "--nats-creds DIR/nowhere: No such file",
+    ),
+    (
+        &[("NATS_CA", "DIR/file")],
+        "--nats-ca DIR/file: it has no certificate",
+    ),
+    (
+        &[("REPLICAS", "2")],
+        "'2' for '--replicas <NUMBER>': expected 1, 3 or 5",
+    ),
+    (
+        &[("ADMIN_TOKEN", "short")],
+        "--admin-token, or its file: a token is 16",
+    ),
+    (
+        &[("SMTP_URL", "smtp://h")],
+        "--mail-from: required together with --smtp-url",
+    ),
+    (
+        &[("SMTP_URL", "smtp://h"), ("MAIL_FROM", "a@b.example")],
+        "--public-url: required together with --smtp-url",
+    ),
+    (
+        &[("MAIL_FROM", "nobody")],
+        "--mail-from: expected an address such as",
+    ),
+    (
+        &[("PUBLIC_URL", "racing.example")],
+        "--public-url: expected the URL",
+    ),
+    (
+        &[
+            ("PRODUCTION", "true"),
+            ("PUBLIC_URL", "http://racing.example"),
+        ],
+        "--production: --public-url http://racing.example is not an https URL",
+    ),
+    (
+        &[("PRODUCTION", "true"), ("NATS", "nats://10.0.0.1")],
+        "--production: the connection to NATS on 10.0.0.1 is not encrypted",
+    ),
+    (&[("PRODUCTION", "yes")], "'yes' for '--production'"),
+    (
+        &[("TRUSTED_PROXIES", "proxy")],
+        "'proxy' for '--trusted-proxies <CIDR>': expected an address",
+    ),
+    (
+        &[("ORIGINS", "https://a/b")],
+        "'https://a/b' for '--origins <ORIGINS>': an origin is a scheme",
+    ),
+    (
+        &[("SECURITY_CONTACT", "me")],
+        "'me' for '--security-contact <URI>': a contact is a URI",
+    ),
+    (&[("LOG", "railbird=loud")], "--log \"railbird=loud\": "),
+];
+
+#[tokio::test]
+async fn each_mistake_is_an_error_that_says_what_is_wrong_and_where() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("file"), "nothing\n").unwrap();
+    std::fs::write(folder.path().join("empty"), "").unwrap();
+    let folder = folder.path().display().to_string();
+    for (variables, part) in MISTAKES {
+        let of_folder = |text: &str| text.replace("DIR", &folder);
+        let variables = variables.iter();
+        let variables: Vec<(String, String)> = variables
+            .map(|(name, value)| (format!("RAILBIRD_{name}"), of_folder(value)))
+            .collect();
+        let set: Vec<(&str, &str)> = variables.iter().map(|(n, v)| (&**n, &**v)).collect();
+        let (code, text) = check_with(&set).await;
+        assert!(
+            matches!(code, Some(2 | 78)),
+            "{variables:?}: {code:?} {text}"
+        );
+        assert!(text.contains(&of_folder(part)), "{variables:?}: {text}");
+        let mut lines = text.lines();
+        let line = lines
+            .find_map(|line| Some(line.split_once("error")?.1))
+            .unwrap_or(&text);
+        println!("{variables:?}: {}", line.trim_start_matches(':').trim());
+    }
+}
+
+#[tokio::test]
+async fn connections_are_tried_and_each_failure_says_where_and_why() {
+    let (nats, mut mail) = (Nats::start(), MailServer::start().await);
+    let data = tempfile::tempdir().unwrap();
+    let (url, smtp) = (nats.url(), format!("smtp://{}", mail.address()));
+    let data = data.path().display().to_string();
+    let mut flags = vec!["--connect", "--production", "--data", &data];
+    flags.extend([
+        "--mail-from",
+        "a@b.example",
+        "--public-url",
+        "https://b.example",
+    ]);
+    flags.extend(["--smtp-url", &smtp]);
+    let free = [
+        "--http",
+        "127.0.0.1:0",
+        "--admin",
+        "127.0.0.1:0",
+        "--nats",
+        &url,
+    ];
+    let output = check(&[&flags[..], &free].concat()).await;
+    assert_eq!(output.code, 0, "{}", output.all);
+    for text in [
+        "--http 127.0.0.1:0 is free",
+        "--admin 127.0.0.1:0 is free",
+        "logged in to nats-server 2.",
+        "RACING: none yet, the service creates it",
+        "takes mails; none was sent",
+    ] {
+        assert!(output.all.contains(text), "{text}: {}", output.all);
+    }
+    assert!(mail.mails().is_empty());
+
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = listener.local_addr().unwrap().to_string();
+    mail.go_down().await;
+    let wrong = format!("nats://railbird:s3cret@{}", nats.address());
+    let wrong = ["--http", &taken, "--admin", "127.0.0.1:0", "--nats", &wrong];
+    let output = check(&[&flags[..], &wrong].concat()).await;
+    assert_eq!(output.code, 78, "{}", output.all);
+    for text in [
+        format!("--http: cannot listen on {taken}: Address already in use"),
+        "NATS rejected the login of the user \"railbird\"".to_owned(),
+        format!(
+            "--smtp-url: {} without TLS: unreachable: Connection refused",
+            mail.address()
+        ),
+        "3 errors".to_owned(),
+    ] {
+        assert!(output.all.contains(&text), "{text}: {}", output.all);
+    }
+    assert!(!output.all.contains("s3cret"), "{}", output.all);
+}
+
+/// What collects the log reads nothing but JSON.
+#[tokio::test]
+async fn a_command_that_fails_says_so_in_one_line_of_json_where_the_log_is_json() {
+    for (name, value, expected) in [
+        ("RAILBIRD_CONNECTIONS_MAX", "0", "0 is not in 1.."),
+        ("RAILBIRD_TIMEZONE", "Mars", "\"Mars\""),
+        ("RAILBIRD_LOG", "railbird=loud", "--log \"railbird=loud\""),
+        ("RAILBIRD_DATA", "", "--data <DIR>"),
+    ] {
+        for flag in [true, false] {
+            let mut serve = command();
+            serve
+                .env("RAILBIRD_LOG", "off")
+                .env("RAILBIRD_DATA", "views");
+            if flag {
+                serve.arg("--log-json");
+            } else {
+                serve.env("RAILBIRD_LOG_JSON", "true");
+            }
+            serve.arg("serve").env(name, value);
+            let output = tokio::task::spawn_blocking(move || serve.output());
+            let output = output.await.unwrap().unwrap();
+            let text = String::from_utf8(output.stderr).unwrap();
+            assert!(matches!(output.status.code(), Some(2 | 78)), "{text}");
+            let entry: serde_json::Value =
+                serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+            assert_eq!(entry["level"], "ERROR", "{text}");
+            let error = entry["fields"]["error"].as_str().unwrap();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
 }
 
 #[tokio::test]
@@ -139,7 +402,7 @@ async fn all_errors_are_found_at_once_and_nothing_is_touched() {
     let output = check(&flags).await;
     assert_eq!(output.code, 78, "{}", output.all);
     for error in [
-        "--http and --admin are both 127.0.0.1:7",
+        "--http 127.0.0.1:7 and --admin 127.0.0.1:7 are one address",
         "\"Mars\"",
         "plans.toml: line 1: missing field",
         "/nowhere/creds",

@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use jsonschema::Validator;
 use railbird::http::Origins;
+use railbird::limits::Network;
 use railbird::limits::plans::Plans;
 use serde_json::{Value, json};
 
@@ -208,6 +209,18 @@ async fn walk_account_without_keys(walk: &mut Walk, key: &str) {
     walk.check(ACCOUNT, 429, &limited);
 }
 
+/// The paths without a key, once the network has used them too much.
+async fn walk_limited(walk: &mut Walk, railbird: &Railbird, paths: &[String]) {
+    let network = Network::from(railbird.http.ip()).customer();
+    railbird.app.open_limiter.charge(&network, u32::MAX);
+    for path in paths {
+        if is_document(path) || path == "/status.json" {
+            let limited = railbird.get_open(path).await;
+            walk.check(path, 429, &limited);
+        }
+    }
+}
+
 #[tokio::test]
 async fn every_status_and_header_of_the_service_is_described_and_no_other() {
     let (nats, railbird) = service().await;
@@ -275,5 +288,6 @@ async fn every_status_and_header_of_the_service_is_described_and_no_other() {
     for (status, url) in [(400, "/readyz?fresh=soon"), (503, "/readyz?fresh=0s")] {
         walk.check("/readyz", status, &railbird.get_open(url).await);
     }
+    walk_limited(&mut walk, &railbird, &paths).await;
     walk.check_all_seen(&paths);
 }

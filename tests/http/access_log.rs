@@ -119,7 +119,7 @@ async fn the_access_log_has_a_line_per_response_and_never_a_key() {
         let entries = entries(&log);
         let expected = [
             ("/api/v1/meetings", 200, true),
-            ("/api/v1/horses/NOBODY", 404, true),
+            ("/api/v1/horses/NOBODY", 400, true),
             ("/api/v1/meetings", 401, false),
             ("/ws/live/odds", 426, true),
             ("/account", 404, false),
@@ -142,6 +142,44 @@ async fn the_access_log_has_a_line_per_response_and_never_a_key() {
             assert!(span["latency_ms"].as_f64().is_some_and(|ms| ms > 0.0));
             assert_eq!(span["key_id"].as_str(), has_key.then_some(key_id), "{path}");
         }
+    }
+}
+
+#[tokio::test]
+async fn a_method_or_a_request_id_that_may_be_a_secret_is_not_logged() {
+    let nats = Nats::start();
+    let data = tempfile::tempdir().unwrap();
+    let url = nats.url();
+    let flags = ["--http", "127.0.0.1:0", "--nats", &url, "--access-log"];
+    let serving = Serving::start_with(&flags, data.path());
+    let key = issue_key(&nats).await;
+    let secret = key.split('_').nth(3).unwrap();
+    let token = railbird::accounts::random_secret().unwrap();
+    let trace = "0af7651916cd43dd8448eb211c80319c";
+    for (method, request_id) in [
+        (&*key, "of-this-test"),
+        ("GET", secret),
+        ("GET", &token),
+        ("GET", trace),
+        ("GET", "0199B3F6-7a51-7cc0-9d5c-1f0e3a2b4c5d"),
+    ] {
+        let headers = [("x-request-id", request_id)];
+        let reply = request(serving.http, method, "/healthz", &headers).await;
+        assert_eq!(reply.header("x-request-id"), request_id);
+    }
+    let log = serving.stop().await;
+    for hidden in [&key, secret, &token] {
+        let line = log.iter().find(|line| line.contains(hidden));
+        assert_eq!(line, None, "{hidden}");
+    }
+    let logged = log.join("\n");
+    assert!(logged.contains("\"method\":\"other\""), "{logged}");
+    for shown in [
+        "of-this-test",
+        trace,
+        "0199B3F6-7a51-7cc0-9d5c-1f0e3a2b4c5d",
+    ] {
+        assert!(logged.contains(shown), "{shown}: {logged}");
     }
 }
 

@@ -297,7 +297,7 @@ async fn requests_are_counted_by_route_and_probes_apart() {
     for (method, path, status) in [
         ("GET", "/api/v1/horses/H1", 200),
         ("GET", "/api/v1/horses/H2", 404),
-        ("GET", "/api/v1/horses/H3", 404),
+        ("GET", "/api/v1/horses/H4", 404),
         ("HEAD", "/api/v1/horses/H1", 200),
         ("DELETE", "/api/v1/horses/H1", 405),
         ("BREW", "/api/v1/horses/H1", 405),

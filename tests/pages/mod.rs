@@ -2,5 +2,6 @@
 
 mod board;
 mod docs;
+mod errors;
 mod pricing;
 mod status;

@@ -110,7 +110,7 @@ fn paths() -> Value {
                 ("404", components::response("NotFound")),
             ]),
         "/status.json": Operation::new("getStatus", "Service", "How the service is: overall, by part, in figures and over the last hour")
-            .without_key("ServiceStatus", &["Cache-Control"], &[]),
+            .without_key("ServiceStatus", &["Cache-Control"], &[("429", components::response("RateLimitExceeded"))]),
     })
 }
 
@@ -214,11 +214,14 @@ impl Operation {
 
     /// The operation, which needs no key and answers with JSON that lasts as long as the process, with other responses.
     fn answers_document(self, others: &[(&str, Value)]) -> Value {
-        let not_modified = ("304", components::response("DocumentNotModified"));
+        let more = [
+            ("304", components::response("DocumentNotModified")),
+            ("429", components::response("RateLimitExceeded")),
+        ];
         self.with(&["if_none_match"]).without_key(
             "Document",
             &["ETag", "Cache-Control"],
-            &[others, &[not_modified]].concat(),
+            &[others, &more].concat(),
         )
     }
 

@@ -1,11 +1,11 @@
 //! `/assets/{name}`: the scripts and styles of the pages, from the folder `web/`. They are embedded in the binary.
+//! `/favicon.ico` and `/robots.txt` are files of that folder, too.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use axum::extract::Path;
-use axum::http::header::X_CONTENT_TYPE_OPTIONS;
-use axum::http::{HeaderMap, HeaderValue};
+use axum::http::HeaderMap;
 use axum::response::Response;
 use axum::routing::get;
 
@@ -18,7 +18,16 @@ static ASSETS: LazyLock<BTreeMap<&str, StaticDocument>> =
     LazyLock::new(|| include!(concat!(env!("OUT_DIR"), "/assets.rs")).into());
 
 pub(super) fn router() -> Routes {
-    Routes::default().route("/assets/{*name}", get(asset))
+    Routes::default()
+        .route("/assets/{*name}", get(asset))
+        .route(
+            "/favicon.ico",
+            get(async |headers| file("favicon.svg", &headers)),
+        )
+        .route(
+            "/robots.txt",
+            get(async |headers| file("robots.txt", &headers)),
+        )
 }
 
 /// The names of the files in a folder, with its name.
@@ -27,13 +36,14 @@ pub(super) fn names_in(folder: &'static str) -> impl Iterator<Item = &'static st
     names.filter(move |name| name.starts_with(folder))
 }
 
+async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Result<Response, ApiError> {
+    file(&name, &headers)
+}
+
 /// Returns a file with an entity tag. Clients ask again each time: the files belong together, and a new version of the
 /// service replaces all of them.
-async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Result<Response, ApiError> {
-    let asset = ASSETS.get(&*name);
+fn file(name: &str, headers: &HeaderMap) -> Result<Response, ApiError> {
+    let asset = ASSETS.get(name);
     let asset = asset.ok_or_else(|| ApiError::NotFound("There is no such file".to_owned()))?;
-    let mut response = asset.answer(&headers);
-    let headers = response.headers_mut();
-    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    Ok(response)
+    Ok(asset.answer(headers))
 }

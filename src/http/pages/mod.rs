@@ -16,8 +16,8 @@ use std::time::Duration;
 use askama::Template;
 use axum::body::Body;
 use axum::http::header::{
-    ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, RETRY_AFTER,
-    X_CONTENT_TYPE_OPTIONS,
+    ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY,
+    RETRY_AFTER, X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -153,9 +153,27 @@ const RETRY_AFTER_SECONDS: u32 = 5;
 
 #[derive(Template)]
 #[template(path = "pages/problem.html", config = "web/templates/askama.toml")]
-struct ErrorPage {
-    title: &'static str,
-    text: &'static str,
+pub(super) struct ErrorPage<'a> {
+    title: &'a str,
+    text: &'a str,
+    root: &'a str,
+}
+
+impl<'a> ErrorPage<'a> {
+    /// A page whose links begin with `root`, the relative path of the board.
+    pub(super) fn new(title: &'a str, text: &'a str, root: &'a str) -> Self {
+        Self { title, text, root }
+    }
+
+    /// Replaces a response by a page, but for the status and the other headers. Without a template it stays.
+    pub(super) fn replace(&self, response: &mut Response) {
+        let Ok(html) = self.render() else { return };
+        let headers = response.headers_mut();
+        headers.remove(CONTENT_LENGTH);
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(HTML));
+        add_page_headers(headers, "no-store", POLICY.clone());
+        *response.body_mut() = html.into();
+    }
 }
 
 impl PageError {
@@ -211,7 +229,7 @@ impl PageError {
 
     fn page(self) -> Response {
         let (status, title, text) = self.parts();
-        let error = ErrorPage { title, text };
+        let error = ErrorPage::new(title, text, "");
         let mut response = page(status, PageCaching::NoStore, &error);
         self.set_headers(&mut response);
         response
