@@ -64,15 +64,13 @@ pub(super) fn gate(
         let app = Arc::clone(&app);
         // Before the views are read: the response reflects this sequence or a later one.
         let state = ViewsState::of(&app);
-        let with_key = request
-            .uri()
-            .path()
-            .starts_with(API)
-            .then_some(&app.origins);
+        let path = request.uri().path();
+        let needs_key = path.starts_with(API) || path.starts_with(LIVE);
+        let with_key = needs_key.then_some(&app.origins);
         let cors = Cors::of(&request, with_key);
         let routed = match cors.preflight(&request) {
             Some(answer) => Err(answer),
-            None => admit(&app, peer, &mut request)
+            None => admit(&app, peer, &cors, &mut request)
                 .map(|rate_limit| (router.call(request), rate_limit))
                 .map_err(ApiError::into_response),
         };
@@ -90,9 +88,10 @@ pub(super) fn gate(
                 }
                 Err(response) => response,
             };
+            let status = response.status();
             let headers = response.headers_mut();
             headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-            cors.set_headers(headers);
+            cors.set_headers(status, headers);
             state.set_headers(headers);
             Ok(response)
         }
@@ -107,6 +106,7 @@ pub(super) fn gate(
 fn admit(
     app: &App,
     peer: IpAddr,
+    cors: &Cors,
     request: &mut Request,
 ) -> Result<Option<RateLimitStatus>, ApiError> {
     check_head(request)?;
@@ -130,6 +130,7 @@ fn admit(
     };
     let client = app.client(peer, request.headers());
     entry.use_counter.count(client.into());
+    cors.check()?;
     request.extensions_mut().insert(entry);
     if is_live {
         request.extensions_mut().insert(Network::from(client));
