@@ -24,7 +24,10 @@ use crate::clock::Clock;
 use crate::feed::Feed;
 use crate::health::{FeedMonitor, Health};
 use crate::http::state::{App, DevKey, Pages};
-use crate::http::{self, AccessLog, AdminAccess, HttpServer, Origins, SignUpOutcome, StatusBoard};
+use crate::http::{
+    self, AccessLog, AdminAccess, AsyncApiDocuments, HttpServer, Origins, SignUpOutcome,
+    StatusBoard,
+};
 use crate::limits::plans::Plans;
 use crate::limits::{HashedLimiter, NetworkConnections, Proxies};
 use crate::live::{CloseReason, FanOut, LiveContext};
@@ -155,8 +158,10 @@ impl Service {
         let health = health(&config, &logs, &fold, &accounts, &draining);
         let fan_out = start.fan_out(&health)?;
         let commands = AccountCommands::new(logs.accounts.clone(), accounts.ledger.clone());
+        let pages = pages(&config, http.listener.local_addr()?, commands);
         let app = Arc::new(App {
-            pages: pages(&config, http.listener.local_addr()?, commands),
+            asyncapi: AsyncApiDocuments::new(pages.url.clone(), config.tls.is_some()),
+            pages,
             views: fold.views,
             keys: accounts.keys,
             ledger: accounts.ledger,

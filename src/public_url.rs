@@ -32,6 +32,12 @@ impl PublicUrl {
         self.0.starts_with("https://")
     }
 
+    /// Host and port.
+    pub fn authority(&self) -> &str {
+        let authority = self.origin().split_once("://");
+        authority.map_or("", |(_, authority)| authority)
+    }
+
     /// Scheme and authority, as browsers send them in `Origin`.
     pub fn origin(&self) -> &str {
         let authority = self.0.find("://").map_or(0, |at| at + "://".len());

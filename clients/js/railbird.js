@@ -11,6 +11,7 @@ const BACKOFF_MS_MAX = 30_000;
 const REJECTION_MS_MAX = 5000;
 // Close codes and HTTP statuses after which the same request would fail again.
 const FINAL_CODES = [1002, 1003, 1007, 1009, 4401, 4403, 400, 401, 403, 404];
+const FILTERS = ["dates", "venues", "races", "horses", "events", "conflateMs", "heartbeatMs"];
 // Races times kinds of messages of which the last `seq` is kept: more than a year of racing.
 const LAST_SEQS_MAX = 100_000;
 
@@ -18,8 +19,7 @@ const LAST_SEQS_MAX = 100_000;
 export class LiveOdds extends EventTarget {
   #url;
   #apiKey;
-  // The parameters of the subscription in force.
-  #query;
+  #query; // The parameters of the subscription in force.
   #state = {
     phase: "closed",
     reason: "",
@@ -37,31 +37,28 @@ export class LiveOdds extends EventTarget {
   #heartbeatMs;
   #receivedAt = 0;
   #failures = 0;
-  // The state of the feed, as the service last sent it.
-  #feed = "live";
-  // The `closing` message of this connection.
-  #closing = null;
+  #feed = "live"; // The state of the feed, as the service last sent it.
+  #closing = null; // The `closing` message of this connection.
   #epoch;
   // The latest message that counts, as the parameters of a resume.
   #position = null;
-  // The last `seq` of each kind of message about each race.
-  #last = new Map();
-  // The filter in force is the same since this `seq`.
-  #filterSeq = 0;
+  #last = new Map(); // The last `seq` of each kind of message about each race.
+  #filterSeq = 0; // The filter in force is the same since this `seq`.
   // Requests that are not completed, by their id. They are sent again after a reconnect.
   #requests = new Map();
   #requestCount = 0;
 
-  constructor(url, { apiKey, ...filter } = {}) {
+  constructor(url, options = {}) {
     super();
     this.#url = new URL(url, globalThis.location?.href);
+    if (this.#url.pathname === "/") this.#url.pathname = "/ws/live/odds";
     this.#url.protocol = this.#url.protocol.replace("http", "ws");
     this.#query = new URLSearchParams(this.#url.search);
     this.#url.search = "";
-    this.#apiKey = apiKey ?? this.#query.get("api_key");
+    this.#apiKey = options.apiKey ?? this.#query.get("api_key");
     this.#query.delete("api_key");
-    this.#heartbeatMs = filter.heartbeatMs ?? HEARTBEAT_MS_DEFAULT;
-    const request = toRequest(filter);
+    this.#heartbeatMs = options.heartbeatMs ?? HEARTBEAT_MS_DEFAULT;
+    const request = toRequest(options, ["apiKey", ...FILTERS]);
     for (const [name, value] of toQuery(request, request)) if (value !== undefined) this.#query.set(name, value);
   }
 
@@ -284,8 +281,11 @@ export class LiveOdds extends EventTarget {
   }
 }
 
-// The fields of a client message.
-function toRequest({ races, conflateMs: conflate_ms, heartbeatMs: heartbeat_ms, ...lists }) {
+// The fields of a client message. A list that nobody reads would select everything.
+function toRequest(options, known = FILTERS) {
+  const unknown = Object.keys(options).find((name) => !known.includes(name));
+  if (unknown !== undefined) throw new TypeError(`there is no option "${unknown}"; there are ${known.join(", ")}`);
+  const { apiKey, races, conflateMs: conflate_ms, heartbeatMs: heartbeat_ms, ...lists } = options;
   const pattern = (race) => (typeof race === "number" ? { race_number: race } : race);
   return { ...lists, races: races?.map(pattern), conflate_ms, heartbeat_ms };
 }

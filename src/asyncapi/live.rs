@@ -16,9 +16,9 @@ const SERVER: &str = "live";
 /// The messages that answer a client message.
 const ANSWERS: [&str; 2] = ["ack", "error"];
 
-/// Adds the channels of `/ws/live/odds`.
-pub(super) fn describe(document: &mut Document) {
-    server(document);
+/// Adds the channels of `/ws/live/odds`, which a host has with or without TLS.
+pub(super) fn describe(document: &mut Document, host: &str, is_encrypted: bool) {
+    server(document, host, if is_encrypted { "wss" } else { "ws" });
     let sent = server_messages(document);
     let mut generator = generator(SchemaSettings::draft07(), Contract::Deserialize);
     let request = schema_of::<Request>(&mut generator).to_value();
@@ -67,7 +67,7 @@ pub(super) fn describe(document: &mut Document) {
     }
 }
 
-fn server(document: &mut Document) {
+fn server(document: &mut Document, host: &str, protocol: &str) {
     const SCHEMES: &str = "components/securitySchemes";
     let keys = [
         ("keyInQuery", "query", "api_key"),
@@ -78,9 +78,9 @@ fn server(document: &mut Document) {
         document.insert(SCHEMES, scheme, key);
     }
     document.insert("servers", SERVER, json!({
-        "host": "127.0.0.1:8080",
-        "protocol": "ws",
-        "description": "The service on this machine, without TLS. Behind a proxy that does TLS the protocol is wss. \
+        "host": host,
+        "protocol": protocol,
+        "description": "The service that serves this document. Behind a proxy that does TLS the protocol is wss. \
             Send the key in the query or in the header.",
         "security": keys.map(|(scheme, ..)| reference(SCHEMES, scheme)),
     }));

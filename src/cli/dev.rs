@@ -135,7 +135,10 @@ impl Dev {
         let parts = self.service.read(&mut checks);
         checks.result()?;
         let parts = parts.context("the configuration is not complete")?;
-        let config = (self.service).config(parts, nats.into(), self.data.clone(), Some(mailing));
+        let data = self.data.clone();
+        let mut config = (self.service).config(parts, nats.into(), data, Some(mailing));
+        // A page that is being developed has a server of its own.
+        config.origins = config.origins.and_loopback();
         Ok((log, Service::start(config, shutdown.clone()).await?))
     }
 }

@@ -100,7 +100,8 @@ pub(super) struct ServiceArgs {
     #[arg(long, env = "RAILBIRD_TRUSTED_PROXIES", value_name = "CIDR", value_delimiter = ',', value_parser = Proxies::parse)]
     trusted_proxies: Vec<IpNet>,
     /// Origins of other web pages that may send a key, to the API and to the live channel, such as
-    /// https://racing.example; * allows all. By default none: keys do not belong in pages. The service's own pages may.
+    /// https://racing.example, or http://localhost:* for any port; * allows all. By default none: keys do not belong in
+    /// pages. The service's own pages may; with `railbird dev`, those of localhost.
     #[arg(long, env = "RAILBIRD_ORIGINS", value_name = "ORIGINS", value_delimiter = ',', value_parser = Origins::parse_one)]
     origins: Vec<String>,
     /// Maximum number of sign-ups per hour and network: an IPv4 address, or the /48 of an IPv6 address.

@@ -14,6 +14,8 @@ use jiff::{SignedDuration, Timestamp};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::error::ApiError;
+use super::params::QueryParams;
 use super::routes::Routes;
 use super::state::App;
 use crate::accounts::{Key, KeyEntry, KeyId, now};
@@ -95,7 +97,9 @@ pub(super) fn router() -> Routes {
 async fn account(
     State(app): State<Arc<App>>,
     Extension(entry): Extension<Arc<KeyEntry>>,
-) -> impl IntoResponse {
+    query: QueryParams,
+) -> Result<impl IntoResponse, ApiError> {
+    query.check_names(&[])?;
     let plan = entry.meter.plan();
     let limit_of = |period| entry.meter.usage(period).map(LimitUse::from);
     let limit = plan.connections.map_or(0, NonZeroU32::get);
@@ -114,7 +118,7 @@ async fn account(
         },
         keys: keys_of(&app, &entry),
     };
-    ([(CACHE_CONTROL, "no-store")], Json(status))
+    Ok(([(CACHE_CONTROL, "no-store")], Json(status)))
 }
 
 fn keys_of(app: &App, entry: &KeyEntry) -> Vec<ListedKey> {

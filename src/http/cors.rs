@@ -11,6 +11,8 @@ use axum::http::header::{
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 
+use super::error::ApiError;
+
 /// The headers that a page may send, beside those that it always may.
 const REQUEST_HEADERS: &str =
     "authorization, x-api-key, railbird-min-seq, if-none-match, x-request-id";
@@ -21,13 +23,18 @@ const RESPONSE_HEADERS: &str = "etag, link, railbird-feed, railbird-schema, rail
 pub(super) const PROBES: [&str; 2] = ["/healthz", "/readyz"];
 /// How long a browser remembers a preflight: as long as any of them does.
 const PREFLIGHT_SECONDS: &str = "86400";
+/// Stands in an allowed origin for any port, or none.
+const ANY_PORT: &str = ":*";
+/// The pages of this machine, such as those that a development server serves.
+const LOOPBACK_ORIGINS: [&str; 3] = ["http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*"];
 
 /// The pages of other origins that may send a key, to the API and to the live channel.
 #[derive(Debug, Clone, Default)]
 pub enum Origins {
     #[default]
     None,
-    /// Those of these origins, as browsers send them (RFC 6454): `https://racing.example`.
+    /// Those of these origins, as browsers send them (RFC 6454): `https://racing.example`, or `http://localhost:*` for
+    /// any port.
     Listed(Vec<String>),
     Any,
 }
@@ -42,13 +49,25 @@ impl Origins {
         }
     }
 
+    /// These, and those of the pages of this machine.
+    #[must_use]
+    pub fn and_loopback(self) -> Self {
+        let loopback = LOOPBACK_ORIGINS.map(str::to_owned);
+        match self {
+            Self::None => Self::Listed(loopback.into()),
+            Self::Listed(origins) => Self::Listed([origins, loopback.into()].concat()),
+            Self::Any => Self::Any,
+        }
+    }
+
     /// Checks the form of an origin, or `*`. A path would make it one that no browser sends.
     ///
     /// # Errors
     /// Returns the expected form.
     pub fn parse_one(text: &str) -> Result<String, String> {
-        let is_host_char = |c: char| !c.is_whitespace() && !"/?#@,".contains(c);
-        let is_origin = text.split_once("://").is_some_and(|(scheme, host)| {
+        let is_host_char = |c: char| !c.is_whitespace() && !"/?#@,*".contains(c);
+        let bare = text.strip_suffix(ANY_PORT).unwrap_or(text);
+        let is_origin = bare.split_once("://").is_some_and(|(scheme, host)| {
             !scheme.is_empty() && !host.is_empty() && host.chars().all(is_host_char)
         });
         if text == "*" || is_origin {
@@ -59,10 +78,10 @@ impl Origins {
     }
 
     fn allow(&self, origin: &HeaderValue) -> bool {
-        let is = |allowed: &String| allowed.as_bytes().eq_ignore_ascii_case(origin.as_bytes());
+        let origin = origin.to_str().unwrap_or_default();
         match self {
             Self::None => false,
-            Self::Listed(origins) => origins.iter().any(is),
+            Self::Listed(origins) => origins.iter().any(|allowed| covers(allowed, origin)),
             Self::Any => true,
         }
     }
@@ -83,11 +102,27 @@ impl Origins {
     }
 }
 
+/// Whether an allowed origin is this one, or stands for it.
+fn covers(allowed: &str, origin: &str) -> bool {
+    let is_port = |text: &str| text.parse::<u16>().is_ok();
+    match allowed.strip_suffix(ANY_PORT) {
+        None => allowed.eq_ignore_ascii_case(origin),
+        Some(host) => origin
+            .split_at_checked(host.len())
+            .is_some_and(|(start, rest)| {
+                let is_any_port = rest.is_empty() || rest.strip_prefix(':').is_some_and(is_port);
+                start.eq_ignore_ascii_case(host) && is_any_port
+            }),
+    }
+}
+
 /// What a response says about the pages of other origins.
 #[derive(Debug)]
 pub(super) struct Cors {
     /// The pages that may read it.
     allowed: Option<HeaderValue>,
+    /// The page that may not send a key. It may read that, and nothing else.
+    refused: Option<HeaderValue>,
     /// Whether they depend on the origin of the request.
     varies: bool,
 }
@@ -108,17 +143,36 @@ impl Cors {
                 origin.filter(|origin| origins.allow(origin)).cloned()
             }
         };
-        let varies = matches!(origins, Origins::Listed(_));
-        Self { allowed, varies }
+        let headers = request.headers();
+        let refused = with_key.filter(|origins| !origins.allow_connection(headers));
+        let refused = refused.and(headers.get(ORIGIN)).cloned();
+        Self {
+            varies: matches!(origins, Origins::Listed(_)) || refused.is_some(),
+            allowed,
+            refused,
+        }
     }
 
-    /// The answer to a preflight of a page that may read the response. It comes without a key.
+    /// Why a page may not send a key.
+    pub(super) fn check(&self) -> Result<(), ApiError> {
+        let origin = self.refused.as_ref();
+        origin.map_or(Ok(()), |origin| {
+            let origin = String::from_utf8_lossy(origin.as_bytes());
+            Err(ApiError::OriginNotAllowed(format!(
+                "Web pages of {origin} may not send a key; the operator of the service allows origins with --origins"
+            )))
+        })
+    }
+
+    /// The answer to a preflight. It comes without a key. A page that may not send one is refused afterwards: no page
+    /// can read why a preflight failed.
     pub(super) fn preflight(&self, request: &Request) -> Option<Response> {
         let is_preflight = request.method() == Method::OPTIONS
             && request
                 .headers()
                 .contains_key(ACCESS_CONTROL_REQUEST_METHOD);
-        (is_preflight && self.allowed.is_some()).then(|| {
+        let is_of_page = self.allowed.is_some() || self.refused.is_some();
+        (is_preflight && is_of_page).then(|| {
             let headers = [
                 (ACCESS_CONTROL_ALLOW_METHODS, "GET, HEAD"),
                 (ACCESS_CONTROL_ALLOW_HEADERS, REQUEST_HEADERS),
@@ -129,11 +183,15 @@ impl Cors {
         })
     }
 
-    pub(super) fn set_headers(self, headers: &mut HeaderMap) {
+    /// Sets the headers of a response with a status.
+    pub(super) fn set_headers(self, status: StatusCode, headers: &mut HeaderMap) {
         if self.varies {
             headers.append(VARY, HeaderValue::from_static("origin"));
         }
-        if let Some(allowed) = self.allowed {
+        // The only 403 of a page that is refused, and its preflight.
+        let is_refusal = [StatusCode::FORBIDDEN, StatusCode::NO_CONTENT].contains(&status);
+        let refused = self.refused.filter(|_| is_refusal);
+        if let Some(allowed) = self.allowed.or(refused) {
             headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, allowed);
             let exposed = HeaderValue::from_static(RESPONSE_HEADERS);
             headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
@@ -156,6 +214,7 @@ mod tests {
             "*",
             "https://racing.example",
             "http://localhost:3000",
+            "http://localhost:*",
             "capacitor://localhost",
         ] {
             assert_eq!(Origins::parse_one(text).as_deref(), Ok(text));
@@ -167,9 +226,36 @@ mod tests {
             "://x",
             "https://racing.example/",
             "https://a b",
+            "https://*.racing.example",
             "null",
         ] {
             assert!(Origins::parse_one(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn an_asterisk_is_any_port_and_nothing_else() {
+        let origins = Origins::None.and_loopback();
+        let allow = |origin: &str| origins.allow(&origin.parse().unwrap());
+        for origin in [
+            "http://localhost",
+            "http://localhost:5173",
+            "http://LOCALHOST:1",
+            "http://[::1]",
+            "http://[::1]:80",
+        ] {
+            assert!(allow(origin), "{origin}");
+        }
+        for origin in [
+            "null",
+            "http://localhost.evil.example",
+            "http://localhost:5173.evil.example",
+            "http://localhost:",
+            "http://localhost:80:90",
+            "http://[::2]:80",
+            "ftp://localhost:80",
+        ] {
+            assert!(!allow(origin), "{origin}");
         }
     }
 }

@@ -55,8 +55,8 @@ pub(super) enum ApiError {
     InvalidHorseNo(ParseError),
     #[error("{0}")]
     InvalidParameter(String),
-    #[error("Web pages of this origin may not connect")]
-    OriginNotAllowed,
+    #[error("{0}")]
+    OriginNotAllowed(String),
     #[error("{0}")]
     NotFound(String),
     #[error("Only GET and HEAD are allowed here")]
@@ -164,7 +164,7 @@ impl ApiError {
             Self::InvalidRaceNumber(_) => (StatusCode::BAD_REQUEST, ErrorCode::InvalidRaceNumber),
             Self::InvalidHorseNo(_) => (StatusCode::BAD_REQUEST, ErrorCode::InvalidHorseNo),
             Self::InvalidParameter(_) => (StatusCode::BAD_REQUEST, ErrorCode::InvalidParameter),
-            Self::OriginNotAllowed => (StatusCode::FORBIDDEN, ErrorCode::OriginNotAllowed),
+            Self::OriginNotAllowed(_) => (StatusCode::FORBIDDEN, ErrorCode::OriginNotAllowed),
             Self::NotFound(_) => (StatusCode::NOT_FOUND, ErrorCode::NotFound),
             Self::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, ErrorCode::MethodNotAllowed),
             Self::NotAcceptable => (StatusCode::NOT_ACCEPTABLE, ErrorCode::NotAcceptable),

@@ -79,15 +79,13 @@ pub(super) fn gate(
         // Before the views are read: the response reflects this sequence or a later one.
         let state = ViewsState::of(&app);
         let browser = Browser::of(&request).filter(|_| api_key(request.headers(), None).is_none());
-        let with_key = request
-            .uri()
-            .path()
-            .starts_with(API)
-            .then_some(&app.origins);
+        let path = request.uri().path();
+        let needs_key = path.starts_with(API) || path.starts_with(LIVE);
+        let with_key = needs_key.then_some(&app.origins);
         let cors = Cors::of(&request, with_key);
         let routed = match cors.preflight(&request) {
             Some(answer) => Err(answer),
-            None => admit(&app, peer, &mut request)
+            None => admit(&app, peer, &cors, &mut request)
                 .map(|admitted| (router.call(request), admitted))
                 .map_err(ApiError::into_response),
         };
@@ -111,9 +109,10 @@ pub(super) fn gate(
             if let Some(client) = charged {
                 app.open_limiter.charge(&client, cost_kib(&response));
             }
+            let status = response.status();
             let headers = response.headers_mut();
             headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-            cors.set_headers(headers);
+            cors.set_headers(status, headers);
             state.set_headers(headers);
             Ok(response)
         }
@@ -133,7 +132,12 @@ fn cost_kib(response: &Response) -> u32 {
 ///
 /// Adds to the request's extensions: the [`KeyEntry`]; the [`Network`] of the client for the live channel, and for
 /// requests without a key that change something.
-fn admit(app: &App, peer: IpAddr, request: &mut Request) -> Result<Admitted, ApiError> {
+fn admit(
+    app: &App,
+    peer: IpAddr,
+    cors: &Cors,
+    request: &mut Request,
+) -> Result<Admitted, ApiError> {
     check_head(request)?;
     let path = request.uri().path();
     let is_api = path.starts_with(API);
@@ -162,6 +166,7 @@ fn admit(app: &App, peer: IpAddr, request: &mut Request) -> Result<Admitted, Api
     };
     let client = app.client(peer, request.headers());
     entry.use_counter.count(client.into());
+    cors.check()?;
     request.extensions_mut().insert(entry);
     if is_live {
         request.extensions_mut().insert(Network::from(client));

@@ -6,7 +6,6 @@ use std::time::Duration;
 use axum::Extension;
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::HeaderMap;
 use axum::response::Response;
 use axum::routing::get;
 use tokio::time::timeout;
@@ -69,7 +68,7 @@ async fn live_odds(
     query: QueryParams,
     request: Request,
 ) -> Result<Response, ApiError> {
-    check_allowed(&app, &key, request.headers())?;
+    check_allowed(&app, &key)?;
     let filter = if path.is_empty() {
         query.check_names(&[&FILTERS[..], &PARAMETERS].concat())?;
         filter(&query)?
@@ -81,11 +80,8 @@ async fn live_odds(
     upgrade(&app, &key, &query, subscription, request).await
 }
 
-/// Checks the origin, the plan of the key, and that the service is ready.
-fn check_allowed(app: &App, key: &KeyEntry, headers: &HeaderMap) -> Result<(), ApiError> {
-    if !app.origins.allow_connection(headers) {
-        return Err(ApiError::OriginNotAllowed);
-    }
+/// Checks the plan of the key, and that the service is ready.
+fn check_allowed(app: &App, key: &KeyEntry) -> Result<(), ApiError> {
     let plan = key.meter.plan();
     if plan.connections.is_none() {
         let plan = Arc::clone(plan);

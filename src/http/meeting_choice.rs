@@ -70,6 +70,12 @@ impl MeetingChoice {
         })
     }
 
+    /// The message that the meeting has no such race.
+    pub(super) fn no_race(&self, race_number: RaceNumber) -> String {
+        let MeetingFacts { venue, date, .. } = &self.meeting;
+        format!("No race {race_number} is known at {venue} on {date}")
+    }
+
     /// A `Link` to the same path for each other meeting of the day.
     pub(super) fn links(&self, path: &str) -> Vec<String> {
         let link = |other: &MeetingFacts| {
@@ -108,19 +114,29 @@ pub(super) fn races_of_meeting(
 }
 
 /// A race of today's primary meeting, or of today's meeting at the `venue` of the query. Returns
-/// [`ApiError::NotFound`] if there is no such meeting today.
+/// [`ApiError::NotFound`] if there is no such race today.
 pub(super) fn race_of_today(
     app: &App,
     race_number: RaceNumber,
     query: &QueryParams,
 ) -> Result<RaceKey, ApiError> {
-    let date = app.clock.today();
     let was_caught_up = app.is_caught_up();
-    let choice = MeetingChoice::find(app, &*app.store()?, date, query.get("venue"))
-        .map_err(|error| app.unless_caught_up(was_caught_up, error))?;
-    Ok(RaceKey {
-        date,
-        venue: choice.code,
-        race_number,
-    })
+    let find = || {
+        let date = app.clock.today();
+        let store = app.store()?;
+        let choice = MeetingChoice::find(app, &store, date, query.get("venue"))?;
+        let venue = choice.code.clone();
+        let race = RaceKey {
+            date,
+            venue,
+            race_number,
+        };
+        for view in [keys::card(&race), keys::board(&race), keys::result(&race)] {
+            if store.get(&view)?.is_some() {
+                return Ok(race);
+            }
+        }
+        Err(ApiError::NotFound(choice.no_race(race_number)))
+    };
+    find().map_err(|error| app.unless_caught_up(was_caught_up, error))
 }

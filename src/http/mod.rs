@@ -4,6 +4,7 @@
 mod account;
 mod admin;
 mod admin_access;
+mod asyncapi_documents;
 mod bearer;
 mod browser;
 mod cors;
@@ -51,6 +52,7 @@ use tower_http::compression::predicate::Predicate;
 use tower_http::compression::{Compression, CompressionBody};
 
 pub use admin_access::AdminAccess;
+pub use asyncapi_documents::AsyncApiDocuments;
 pub use cors::Origins;
 pub use error::UNAUTHORIZED_BODY;
 pub use openapi::document as openapi;

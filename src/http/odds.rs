@@ -110,11 +110,7 @@ fn no_race(
     number: RaceNumber,
     elsewhere: &[(RaceKey, Vec<u8>)],
 ) -> ApiError {
-    let meeting = &choice.meeting;
-    let mut message = format!(
-        "No race {number} is known at {} on {}",
-        meeting.venue, meeting.date
-    );
+    let mut message = choice.no_race(number);
     if !elsewhere.is_empty() {
         let venues = elsewhere.iter().map(|(race, _)| race.venue.as_str());
         message += "; there is such a race at ";

@@ -17,12 +17,9 @@ use super::readiness::{Readiness, healthz};
 use super::routes::Routes;
 use super::state::App;
 use super::static_document::StaticDocument;
-use crate::asyncapi;
 
 static OPENAPI: LazyLock<StaticDocument> =
     LazyLock::new(|| StaticDocument::json(&openapi::document()));
-static ASYNCAPI: LazyLock<StaticDocument> =
-    LazyLock::new(|| StaticDocument::json(&asyncapi::document()));
 /// The schemas of events, by their names.
 static SCHEMAS: LazyLock<HashMap<String, StaticDocument>> = LazyLock::new(|| {
     let schemas = events::schemas().into_iter();
@@ -41,7 +38,9 @@ pub(super) fn router() -> Routes {
         )
         .route(
             "/asyncapi.json",
-            get(async |headers: HeaderMap| ASYNCAPI.answer(&headers)),
+            get(async |State(app): State<Arc<App>>, headers: HeaderMap| {
+                app.asyncapi.for_request(&headers).answer(&headers)
+            }),
         )
         .route("/schemas/{file}", get(schema))
         .route("/.well-known/security.txt", get(security_txt))

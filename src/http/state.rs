@@ -7,6 +7,7 @@ use events::VenueCode;
 use projections::Store;
 use tokio::sync::watch;
 
+use super::asyncapi_documents::AsyncApiDocuments;
 use super::cors::Origins;
 use super::error::{ApiError, capitalized};
 use super::status::board::StatusBoard;
@@ -58,6 +59,7 @@ pub struct App {
     pub(crate) status: StatusBoard,
     /// The pages of other origins that may send a key.
     pub origins: Origins,
+    pub asyncapi: AsyncApiDocuments,
     /// Where to report a vulnerability.
     pub security_contact: Option<String>,
     /// Whether the service can mail keys. If not, sign-up is closed.

@@ -59,6 +59,9 @@ mistyped.connect();
 const { code, reason } = await until(mistyped, "closed");
 assert.equal(code, 400, reason);
 
+const unknown = /^there is no option "venue"; there are (apiKey, )?dates, venues, races, horses, events, /;
+assert.throws(() => new LiveOdds(url, { apiKey, venue: ["ST"] }), { name: "TypeError", message: unknown });
+assert.throws(() => live.subscribe({ venue: ["ST"] }), { name: "TypeError", message: unknown });
 assert.throws(() => new LiveOdds("ftp://127.0.0.1/ws/live/odds", { apiKey }).connect(), { name: "SyntaxError" });
 for (const { state } of [atOnce, connecting, explaining, waiting])
   assert.deepEqual([state.phase, state.reason], ["closed", "closed by this client"]);

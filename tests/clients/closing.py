@@ -5,7 +5,8 @@ import os
 import time
 from contextlib import suppress
 
-from railbird import LiveOdds, LiveOddsClosed, Message
+from railbird import LiveOdds, LiveOddsClosed
+from railbird.messages import Message
 from websockets.asyncio.server import ServerConnection, serve
 
 URL, KEY = os.environ["RAILBIRD_URL"], os.environ["RAILBIRD_API_KEY"]
@@ -99,6 +100,13 @@ async def main() -> None:
     await close_beside_the_loop()
     await close_while_connecting()
     await close_an_open_connection()
+    mistyped = {"venue": ["ST"]}
+    for known in ["api_key, dates, venues, races, horses, events,", "dates, venues, races, horses, events,"]:
+        try:
+            _ = LiveOdds(URL, **mistyped) if "api_key" in known else await LiveOdds(URL).subscribe(**mistyped)
+            raise AssertionError("a mistyped filter is accepted")
+        except TypeError as error:
+            assert str(error).startswith(f"there is no option 'venue'; there are {known}"), error
     # An empty list is not left out.
     assert await fail(f"{URL}?race=&api_key=rb_wrong") == 400
     assert await fail("ftp://127.0.0.1/ws/live/odds") is None

@@ -443,6 +443,15 @@ async fn dev_starts_everything_prints_addresses_and_key_and_leaves_nothing_runni
         let dev = Dev::start(folder.path(), &[]);
         let card = dev.get("/api/v1/racecards/today").await;
         assert_eq!(card["venue"], "Railbird Park");
+        let page = "http://localhost:5173";
+        let headers = [("origin", page), ("x-api-key", dev.key.as_str())];
+        let of_page = request(dev.http, "GET", "/api/v1/meetings", &headers).await;
+        let reader = of_page.header("access-control-allow-origin");
+        assert_eq!(
+            (of_page.status, reader),
+            (200, page),
+            "a page in development"
+        );
         let key = std::fs::read_to_string(folder.path().join("dev.key")).unwrap();
         assert_eq!(key.trim(), dev.key);
         let printed = |start: &str| dev.output.iter().any(|line| line.starts_with(start));

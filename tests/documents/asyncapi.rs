@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::{SinkExt, StreamExt};
 use jsonschema::Validator;
 use railbird::log::RACING;
+use railbird::mail::{Folder, Mailing, Sender, Transport};
+use railbird::public_url::PublicUrl;
 use serde_json::{Map, Value, json};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -915,4 +917,48 @@ async fn query_parameters_match_their_schemas() {
             );
         }
     }
+}
+
+#[tokio::test]
+async fn the_document_names_the_host_that_was_asked() {
+    let nats = Nats::start();
+    let server = async |railbird: &Railbird, host: &str| -> (String, String) {
+        let reply = request(railbird.http, "GET", "/asyncapi.json", &[("host", host)]).await;
+        let server = &reply.json()["servers"]["live"];
+        let text = |name: &str| server[name].as_str().unwrap().to_owned();
+        (text("host"), text("protocol"))
+    };
+    let is = |host: &str, protocol: &str| (host.to_owned(), protocol.to_owned());
+    let railbird = Railbird::start_with(&nats, |config| {
+        config.mailing = Some(Mailing {
+            transport: Transport::Folder(Folder::new(config.data.join("mail"))),
+            from: Sender::parse("Railbird <keys@racing.example>").unwrap(),
+            public_url: Some(PublicUrl::parse("https://racing.example/").unwrap()),
+            key_env: "test",
+        });
+    })
+    .await;
+    assert_eq!(
+        server(&railbird, "localhost:8080").await,
+        is("localhost:8080", "ws")
+    );
+    for other in ["racing.example", "a@b", "a b", ""] {
+        assert_eq!(
+            server(&railbird, other).await,
+            is("racing.example", "wss"),
+            "{other:?}"
+        );
+    }
+    // Of many hosts, the first are kept.
+    for n in 0..40 {
+        server(&railbird, &format!("host-{n}.example")).await;
+    }
+    assert_eq!(
+        server(&railbird, "host-1.example").await,
+        is("host-1.example", "ws")
+    );
+    assert_eq!(
+        server(&railbird, "host-39.example").await,
+        is("racing.example", "wss")
+    );
 }

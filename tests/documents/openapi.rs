@@ -13,6 +13,7 @@ use crate::http::contract::{example_path, publish_racing};
 use crate::support::*;
 
 const PAGE: &str = "https://racing.example";
+const OTHER_PAGE: &str = "https://other.example";
 
 /// The path of the key itself, which costs no quota.
 const ACCOUNT: &str = "/api/v1/account";
@@ -152,7 +153,6 @@ async fn walk_path(walk: &mut Walk, railbird: &Railbird, path: &str, url: &str) 
         &[][..],
         &[("accept-encoding", "gzip")],
         &[("origin", PAGE)],
-        &[("origin", "https://other.example")],
         &[("x-request-id", "mine")],
     ] {
         let reply = railbird.get_with(url, headers).await;
@@ -178,6 +178,12 @@ fn is_document(path: &str) -> bool {
     path.starts_with("/schemas/") || ["/openapi.json", "/asyncapi.json"].contains(&path)
 }
 
+/// The request of a page that may not send a key.
+async fn walk_foreign_page(walk: &mut Walk, railbird: &Railbird, path: &str, url: &str) {
+    let origin = [("origin", OTHER_PAGE)];
+    walk.check(path, 403, &railbird.get_with(url, &origin).await);
+}
+
 /// Requests for a path of the API.
 async fn walk_api(walk: &mut Walk, railbird: &Railbird, path: &str, url: &str, small: &str) {
     for (status, header) in [
@@ -185,21 +191,24 @@ async fn walk_api(walk: &mut Walk, railbird: &Railbird, path: &str, url: &str, s
         (400, ("railbird-min-seq", "soon")),
         (406, ("accept", "text/html")),
     ] {
-        for origin in [PAGE, "https://other.example"] {
-            let reply = railbird.get_with(url, &[header, ("origin", origin)]).await;
-            walk.check(path, status, &reply);
-        }
+        let reply = railbird.get_with(url, &[header, ("origin", PAGE)]).await;
+        walk.check(path, status, &reply);
     }
+    walk_foreign_page(walk, railbird, path, url).await;
     walk.check(path, 401, &railbird.get_open(url).await);
     let limited = request(railbird.http, "GET", url, &[("x-api-key", small)]).await;
     walk.check(path, 429, &limited);
 }
 
-/// The statuses of the account that a service with keys does not answer with.
-async fn walk_account_without_keys(walk: &mut Walk, key: &str) {
+/// Requests for the account, also of a service without keys.
+async fn walk_account(walk: &mut Walk, railbird: &Railbird) {
+    walk.check(ACCOUNT, 401, &railbird.get_open(ACCOUNT).await);
+    let mistyped = format!("{ACCOUNT}?plan=free");
+    walk.check(ACCOUNT, 400, &railbird.get(&mistyped).await);
+    walk_foreign_page(walk, railbird, ACCOUNT, ACCOUNT).await;
     let data = tempfile::tempdir().unwrap();
     let unready = Railbird::start_unready("nats://127.0.0.1:1", data.path()).await;
-    let headers = [("x-api-key", key)];
+    let headers = [("x-api-key", railbird.key.as_str())];
     let unknown = request(unready.http, "GET", ACCOUNT, &headers).await;
     walk.check(ACCOUNT, 503, &unknown);
     let mut limited = unready.get_open(ACCOUNT).await;
@@ -219,6 +228,61 @@ async fn walk_limited(walk: &mut Walk, railbird: &Railbird, paths: &[String]) {
             walk.check(path, 429, &limited);
         }
     }
+}
+
+/// Checks that the bounds of parameters are those of the service.
+async fn check_bounds(walk: &mut Walk, railbird: &Railbird) {
+    let schema = |name: &str| walk.document["components"]["parameters"][name]["schema"].clone();
+    let [min_seq, after, fresh] = ["min_seq", "after_row", "fresh"].map(schema);
+    let history = format!("/api/v1/odds/{DAY}/2/history");
+    assert_eq!(
+        (&min_seq["maximum"], &after["maximum"]),
+        (&json!(u64::MAX), &json!(u64::MAX))
+    );
+    for (number, is_valid) in [
+        ("18446744073709551615", true),
+        ("18446744073709551616", false),
+    ] {
+        let status = railbird
+            .get(&format!("{history}?after={number}"))
+            .await
+            .status;
+        assert_eq!(status == 400, !is_valid, "{number}");
+    }
+    let min_seq = [("railbird-min-seq", "18446744073709551616")];
+    assert_eq!(railbird.get_with(&history, &min_seq).await.status, 400);
+    for (age, is_valid) in [
+        ("0ms", true),
+        ("10s", true),
+        ("999999h", true),
+        ("10", false),
+        ("-1s", false),
+    ] {
+        assert_eq!(
+            walk.is_valid(&fresh, &json!(age)).is_ok(),
+            is_valid,
+            "{age}"
+        );
+        let status = railbird
+            .get_open(&format!("/readyz?fresh={age}"))
+            .await
+            .status;
+        assert_eq!(status == 400, !is_valid, "{age}");
+    }
+}
+
+#[test]
+fn the_readme_has_every_path() {
+    let readme = include_str!("../../README.md");
+    let document = railbird::http::openapi();
+    let paths = document["paths"].as_object().unwrap().keys();
+    let live = ["/ws/live/odds", "/ws/live/odds/{race_number}"].map(str::to_owned);
+    // `today` is a date.
+    let paths = paths.filter(|path| !path.contains("/today")).chain(&live);
+    let missing: Vec<_> = paths
+        .filter(|path| !readme.contains(&format!("`{path}`")))
+        .collect();
+    assert!(missing.is_empty(), "{missing:?}");
 }
 
 #[tokio::test]
@@ -279,8 +343,8 @@ async fn every_status_and_header_of_the_service_is_described_and_no_other() {
             walk.check(path, 404, &railbird.get(&elsewhere).await);
         }
     }
-    walk.check(ACCOUNT, 401, &railbird.get_open(ACCOUNT).await);
-    walk_account_without_keys(&mut walk, &railbird.key).await;
+    walk_account(&mut walk, &railbird).await;
+    check_bounds(&mut walk, &railbird).await;
     for path in ["/api/v1/horses", "/api/v1/meetings"] {
         let page = railbird.get(&format!("{path}?limit=1")).await;
         walk.check(path, 200, &page);

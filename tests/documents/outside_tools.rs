@@ -215,7 +215,7 @@ fn every_example_of_openapi_is_what_its_schema_describes() {
 }
 
 /// A node with the packages of `tests/documents/package.json`.
-fn node(arguments: &[&str], of_package: &str, at: &Path) -> Output {
+pub(super) fn node(arguments: &[&str], of_package: &str, at: &Path) -> Output {
     let node = tool("RAILBIRD_NODE", "node", ["--eval", "WebSocket"]);
     let program = folder().join("node_modules").join(of_package);
     assert!(
@@ -255,12 +255,12 @@ fn python(arguments: &[&str], at: &Path) -> Output {
     command.output().unwrap()
 }
 
-fn text(output: &Output) -> String {
+pub(super) fn text(output: &Output) -> String {
     let [out, err] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
     format!("{out}{err}")
 }
 
-fn succeeded(output: Output) -> String {
+pub(super) fn succeeded(output: Output) -> String {
     assert!(output.status.success(), "{}", text(&output));
     String::from_utf8(output.stdout).unwrap()
 }
@@ -324,7 +324,7 @@ fn copy(program: &str, to: &Path) {
 /// A service with races of [`DAY`]. The first is over and has everything a client may read: a card, a withdrawal,
 /// quotes with and without a price, a result with and without placings, and a horse. The second is open, with a runner
 /// for each reason why a price is missing.
-async fn service() -> (Nats, Railbird) {
+pub(super) async fn service() -> (Nats, Railbird) {
     let nats = Nats::start();
     let railbird = Railbird::start(&nats).await;
     let of_race = |kind: &str, data: Value| {
@@ -507,7 +507,7 @@ async fn generated_models_publish_every_golden_event() {
 
 /// What a client of the live channel receives while prices move, up to a result: every kind of message about races, and
 /// one that is conflated.
-async fn live_messages(nats: &Nats, railbird: &Railbird) -> Vec<Value> {
+pub(super) async fn live_messages(nats: &Nats, railbird: &Railbird) -> Vec<Value> {
     let (mut client, mut messages) = railbird.live("conflate_ms=60000").await;
     let moves = nats.publish((6..9).map(move_of)).await;
     railbird.until_published(moves).await;

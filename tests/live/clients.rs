@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use railbird::http::Origins;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -843,4 +844,48 @@ async fn the_client_on_the_page_by_hand_resumes_without_a_loss() {
         (2, &json!(true))
     );
     assert!(client.lines.iter().all(|line| !line.starts_with("GAP")));
+}
+
+#[tokio::test]
+async fn a_page_of_another_origin_is_told_why_it_cannot_connect() {
+    let nats = Nats::start();
+    for (origins, phase) in [
+        (Origins::None, "closed"),
+        (Origins::None.and_loopback(), "live"),
+    ] {
+        let railbird = Railbird::start_with(&nats, |config| config.origins = origins).await;
+        let mut browser = BrowserScript::start("live_odds.mjs", railbird.http, &[&railbird.key]);
+        let reported = browser.done().await;
+        browser.finished().await;
+        let (state, answer) = (&reported["state"], &reported["answer"]);
+        assert_eq!(state["phase"], phase, "{reported}");
+        if phase == "closed" {
+            assert_eq!(
+                (&state["code"], &answer["status"]),
+                (&json!(403), &json!(403))
+            );
+            assert_eq!(state["reason"], answer["message"]);
+            let reason = state["reason"].as_str().unwrap();
+            let origin = reported["origin"].as_str().unwrap();
+            assert!(
+                reason.contains(origin) && reason.contains("--origins"),
+                "{reason}"
+            );
+        } else {
+            assert_eq!(answer["status"], 200);
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_address_of_the_service_is_enough() {
+    let nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    for driver in DRIVERS {
+        for url in ["http://", "ws://"].map(|scheme| format!("{scheme}{}", railbird.http)) {
+            Example::drive(driver, &url, &railbird.key)
+                .until_phase("live")
+                .await;
+        }
+    }
 }

@@ -17,7 +17,7 @@ pub struct ServiceUrl(Url);
 pub enum InvalidServiceUrl {
     #[error("not a URL such as ws://127.0.0.1:8080{PATH}")]
     Malformed,
-    #[error("the scheme is neither ws:// nor wss://")]
+    #[error("the scheme is none of ws://, wss://, http:// and https://")]
     Scheme,
     #[error("a user or a password is not supported")]
     Credentials,
@@ -27,10 +27,12 @@ impl ServiceUrl {
     /// Parses a URL. Returns it without the API key that its query may hold, and the key.
     ///
     /// # Errors
-    /// Returns [`InvalidServiceUrl`] if the text is not a `ws://` or `wss://` URL without credentials.
+    /// Returns [`InvalidServiceUrl`] if the text is not a `ws://`, `wss://`, `http://` or `https://` URL without
+    /// credentials.
     pub fn parse(text: &str) -> Result<(Self, Option<String>), InvalidServiceUrl> {
         let mut url = Url::parse(text).map_err(|_| InvalidServiceUrl::Malformed)?;
-        if !matches!(url.scheme(), "ws" | "wss") {
+        let scheme = url.scheme().replacen("http", "ws", 1);
+        if !matches!(&*scheme, "ws" | "wss") || url.set_scheme(&scheme).is_err() {
             return Err(InvalidServiceUrl::Scheme);
         }
         if !url.username().is_empty() || url.password().is_some() {
@@ -86,7 +88,11 @@ mod tests {
 
     #[test]
     fn the_path_is_optional() {
-        for url in ["wss://example.org", "wss://example.org/"] {
+        for url in [
+            "wss://example.org",
+            "wss://example.org/",
+            "https://example.org",
+        ] {
             let (url, key) = ServiceUrl::parse(url).unwrap();
             assert_eq!(key, None);
             assert_eq!(url.as_str(), "wss://example.org/ws/live/odds");
@@ -99,7 +105,7 @@ mod tests {
             ("", InvalidServiceUrl::Malformed),
             ("127.0.0.1:8080", InvalidServiceUrl::Malformed),
             ("/ws/live/odds", InvalidServiceUrl::Malformed),
-            ("http://127.0.0.1:8080/", InvalidServiceUrl::Scheme),
+            ("ftp://127.0.0.1:8080/", InvalidServiceUrl::Scheme),
             (
                 "ws://me:secret@127.0.0.1:8080/",
                 InvalidServiceUrl::Credentials,

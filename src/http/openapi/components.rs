@@ -91,6 +91,7 @@ pub(super) fn parameters() -> Value {
     });
     let schema = |name: &str| reference("schemas", name);
     let text = || json!({ "type": "string" });
+    let seq = || json!({ "type": "integer", "minimum": 0, "maximum": u64::MAX });
     let files: Vec<String> = EVENT_TYPES.iter().map(|name| format!("{name}.json")).collect();
     json!({
         "horse_no": path("horse_no", "The horse.", schema("HorseNo")),
@@ -103,14 +104,13 @@ pub(super) fn parameters() -> Value {
             json!({ "type": "integer", "minimum": 1, "maximum": LIMIT_MAX, "default": LIMIT_MAX })),
         "before": query("before", "Only races before this date.", schema("RacingDate")),
         "after": query("after", "The last row of the page before, as in its `next`.", text()),
-        "after_row": query("after", "Skips so many rows from the beginning, as in `next` of the page before.",
-            json!({ "type": "integer", "minimum": 0 })),
+        "after_row": query("after", "Skips so many rows from the beginning, as in `next` of the page before.", seq()),
         "from": query("from", "The first date.", schema("RacingDate")),
         "to": query("to", "The last date.", schema("RacingDate")),
-        "fresh": query("fresh", "The largest age of the views, a duration such as `10s`.", text()),
+        "fresh": query("fresh", "The largest age of the views, a duration such as `10s`.",
+            json!({ "type": "string", "pattern": "^[0-9]{1,6}(ms|s|m|h)$" })),
         "if_none_match": header("If-None-Match", "The `ETag` of a body that the client has. If it is still the same, the response is 304.", text()),
-        "min_seq": header("Railbird-Min-Seq", "A log sequence that the response must reflect. If the views do not within 2 seconds, it is 503.",
-            json!({ "type": "integer", "minimum": 0 })),
+        "min_seq": header("Railbird-Min-Seq", "A log sequence that the response must reflect. If the views do not within 2 seconds, it is 503.", seq()),
         "request_id": header("X-Request-Id", "An id for the service's log, which the response repeats.",
             json!({ "type": "string", "pattern": "^[A-Za-z0-9._-]{1,64}$" })),
     })
@@ -161,7 +161,7 @@ pub(super) fn responses() -> Value {
         "DocumentNotModified": not_modified(&["ETag", "Cache-Control"]),
         "BadRequest": failure("A parameter is invalid", "invalid_date", "A date is YYYY-MM-DD, not \"2026-13-01\"", counted),
         "Unauthorized": unauthorized(),
-        "NotIncluded": failure("The plan of the key does not include it", "live_odds_not_included", "The plan \"free\" does not include live odds", counted),
+        "Forbidden": failure("The plan of the key does not include it, or web pages of this origin may not send a key", "live_odds_not_included", "The plan \"free\" does not include live odds", counted),
         "NotFound": failure("The resource does not exist", "not_found", "No meeting is known for 1999-01-01", counted),
         "MethodNotAllowed": failure("Only GET and HEAD are allowed", "method_not_allowed", "Only GET and HEAD are allowed here", &counted_and("Allow")),
         "NotAcceptable": failure("The Accept header excludes JSON", "not_acceptable", "Responses are application/json, which the Accept header excludes", counted),

@@ -86,11 +86,11 @@ fn paths() -> Value {
         "/api/v1/racecards/{date}": Operation::new("getRacecard", "Race cards", "The race card of a meeting")
             .with(&["date"]).of_a_meeting().answers("Racecard"),
         "/api/v1/odds/today/{race_number}": Operation::new("getTodaysOddsBoard", "Odds", "The odds board of a race of today")
-            .with(&["race_number", "venue"]).of_a_plan().answers("OddsBoard"),
+            .with(&["race_number", "venue"]).answers("OddsBoard"),
         "/api/v1/odds/{date}/{race_number}": Operation::new("getOddsBoard", "Odds", "A race's odds board")
-            .with(&["date", "race_number", "venue"]).of_a_plan().answers("OddsBoard"),
+            .with(&["date", "race_number", "venue"]).answers("OddsBoard"),
         "/api/v1/odds/{date}/{race_number}/history": Operation::new("getOddsHistory", "Odds", "A race's odds board with its quotes, oldest first")
-            .with(&["date", "race_number", "venue"]).in_pages("after_row").of_a_plan().answers("OddsHistory"),
+            .with(&["date", "race_number", "venue"]).in_pages("after_row").answers("OddsHistory"),
         "/api/v1/meetings": Operation::new("listMeetings", "Meetings", "Meetings, oldest first")
             .with(&["from", "to"]).in_pages("after").answers("MeetingList"),
         "/api/v1/account": Operation::new("getAccount", "Account", "The plan of the key, what is used of it, and the keys that share it. Costs no quota")
@@ -120,8 +120,6 @@ struct Operation {
     parameters: Vec<&'static str>,
     /// Whether the response has a `Link`.
     links: bool,
-    /// Whether some plans do not include it.
-    by_plan: bool,
 }
 
 impl Operation {
@@ -130,7 +128,6 @@ impl Operation {
             json: json!({ "operationId": id, "tags": [tag], "summary": summary }),
             parameters: Vec::new(),
             links: false,
-            by_plan: false,
         }
     }
 
@@ -151,17 +148,12 @@ impl Operation {
         self.with(&["limit", after])
     }
 
-    /// The plan of the key may not include the response.
-    fn of_a_plan(mut self) -> Self {
-        self.by_plan = true;
-        self
-    }
-
     /// The operation, under `/api/v1`, with the schema of its response.
     fn answers(mut self, schema: &str) -> Value {
-        const ERRORS: [(&str, &str); 10] = [
+        const ERRORS: [(&str, &str); 11] = [
             ("400", "BadRequest"),
             ("401", "Unauthorized"),
+            ("403", "Forbidden"),
             ("405", "MethodNotAllowed"),
             ("406", "NotAcceptable"),
             ("413", "PayloadTooLarge"),
@@ -183,10 +175,6 @@ impl Operation {
         if (self.parameters.iter()).any(|name| ["horse_no", "venue"].contains(name)) {
             responses.insert("404".to_owned(), components::response("NotFound"));
         }
-        if self.by_plan {
-            let not_included = components::response("NotIncluded");
-            responses.insert("403".to_owned(), not_included);
-        }
         self.json["responses"] = responses.into();
         self.with(&["if_none_match", "min_seq", "request_id"])
             .finish()
@@ -195,7 +183,9 @@ impl Operation {
     /// The operation on the key itself, with the schema of its response.
     fn about_the_key(self, schema: &str) -> Value {
         let others = [
+            ("400", components::response("BadRequest")),
             ("401", components::response("Unauthorized")),
+            ("403", components::response("Forbidden")),
             ("429", components::response("RateLimitExceeded")),
             ("503", components::response("NotReady")),
         ];

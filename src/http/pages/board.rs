@@ -51,7 +51,8 @@ async fn dev_key(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Resp
     let key =
         key.ok_or_else(|| ApiError::NotFound("Only `railbird dev` has a key for pages".into()))?;
     if !is_from_loopback_page(&headers) {
-        return Err(ApiError::OriginNotAllowed);
+        let message = "Only pages of this loopback address get the key".to_owned();
+        return Err(ApiError::OriginNotAllowed(message));
     }
     let no_store = [(CACHE_CONTROL, "no-store")];
     Ok((no_store, Json(json!({ "key": key }))).into_response())

@@ -11,11 +11,13 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus, InvalidURI, WebSocketException
+
+from .messages import FilterRace, Message, RaceEvent, RaceMessage
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -26,25 +28,20 @@ BACKOFF_MS_MIN, BACKOFF_MS_MAX = 1_000, 30_000  # Bounds of the random pause, wh
 CLOSE_SECONDS_MAX = 1  # For the service to answer a close frame.
 LAST_SEQS_MAX = 100_000  # Kinds of messages times races: more than a year of racing.
 FINAL_CODES = (1002, 1003, 1007, 1009, 4401, 4403, 400, 401, 403, 404)  # The same request would fail again.
-Message = dict[str, Any]
+
+_Json = dict[str, Any]
 
 # At DEBUG, websockets logs the headers of the handshake, and the key is one of them.
 _transport_log = logging.getLogger("railbird.transport")
 _transport_log.setLevel(logging.INFO)
 
 
-class RacePattern(TypedDict, total=False):  # On any date without `date`, at any venue without `venue`.
-    date: str
-    venue: str
-    race_number: int
-
-
-class Filter(TypedDict, total=False):  # A race is followed if it matches at least one value of each list given.
+class FilterOptions(TypedDict, total=False):  # A race is followed if it matches at least one value of each list given.
     dates: Sequence[str]
     venues: Sequence[str]
-    races: Sequence[RacePattern | int]
+    races: Sequence[FilterRace | int]
     horses: Sequence[str]
-    events: Sequence[str]
+    events: Sequence[RaceEvent]
     conflate_ms: int
     heartbeat_ms: int
 
@@ -59,7 +56,7 @@ class State:
     retry_in_ms: int | None = None  # The pause before the next attempt.
     recovered: bool | None = None  # Whether the last reconnect resumed without a loss; None before the first.
     gaps: int = 0  # Gaps found since the start. There must be none.
-    last_gap: tuple[int, Message] | None = None  # A `seq`, and the first message after those that are missing.
+    last_gap: tuple[int, RaceMessage] | None = None  # A `seq`, and the first message after those that are missing.
     seq: int | None = None  # Everything was received up to this log sequence.
     last_message_at: float | None = None  # As `time.time()`.
 
@@ -74,9 +71,10 @@ class LiveOdds(AsyncIterator[Message], AbstractAsyncContextManager["LiveOdds"]):
     `LiveOddsClosed` if the same request would fail again.
     """
 
-    def __init__(self, url: str, *, api_key: str | None = None, **filter: Unpack[Filter]) -> None:
+    def __init__(self, url: str, *, api_key: str | None = None, **filter: Unpack[FilterOptions]) -> None:
         parts = urlsplit(url)
-        self._url = parts._replace(scheme=parts.scheme.replace("http", "ws"), query="").geturl()
+        path = parts.path if parts.path.strip("/") else "/ws/live/odds"
+        self._url = parts._replace(scheme=parts.scheme.replace("http", "ws"), path=path, query="").geturl()
         query = dict(parse_qsl(parts.query, keep_blank_values=True))
         key_of_url = query.pop("api_key", None)
         self.api_key = key_of_url if api_key is None else api_key
@@ -85,19 +83,19 @@ class LiveOdds(AsyncIterator[Message], AbstractAsyncContextManager["LiveOdds"]):
         self._socket: ClientConnection | None = None
         self._attempt: asyncio.Task[ClientConnection] | None = None  # To connect. It outlives a cancelled iteration.
         self._ended = asyncio.Event()
-        request = _to_request(filter)
+        request = _to_request(filter, ["api_key", *FilterOptions.__annotations__])
         self._query = query | _to_query(request)  # The subscription in force.
         self._silence_max = SILENT_HEARTBEATS_MAX * request.get("heartbeat_ms", HEARTBEAT_MS_DEFAULT) / 1000
         self._retry_at, self._silent_at = 0.0, 0.0  # When to connect again, and when this connection is dead.
         self._failures, self._request_count = 0, 0
         self._epoch, self._feed = "", "live"  # As the service last sent them.
-        self._closing: Message = {}  # The `closing` message of this connection.
-        self._position: Message = {}  # The latest message that counts, as the parameters of a resume.
+        self._closing: _Json = {}  # The `closing` message of this connection.
+        self._position: _Json = {}  # The latest message that counts, as the parameters of a resume.
         self._last: dict[tuple[str, ...], int] = {}  # The last `seq` of each kind of message about each race.
         self._filter_seq = 0  # Since when the filter is the same.
-        self._requests: dict[str, Message] = {}  # Not completed, by their id. They are sent again after a reconnect.
-        self._acks: dict[str, Message] = {}  # The answers to them.
-        self._unsent: list[Message] = []  # Those that this connection has not sent.
+        self._requests: dict[str, _Json] = {}  # Not completed, by their id. They are sent again after a reconnect.
+        self._acks: dict[str, _Json] = {}  # The answers to them.
+        self._unsent: list[_Json] = []  # Those that this connection has not sent.
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
@@ -109,7 +107,7 @@ class LiveOdds(AsyncIterator[Message], AbstractAsyncContextManager["LiveOdds"]):
                 await self._send()
                 # It is one silence, also if the iteration is cancelled meanwhile.
                 self._silent_at = self._silent_at or time.monotonic() + self._silence_max
-                message: Message = json.loads(await asyncio.wait_for(socket.recv(), self._silent_at - time.monotonic()))
+                message: _Json = json.loads(await asyncio.wait_for(socket.recv(), self._silent_at - time.monotonic()))
                 event = message["event"]
             except (OSError, WebSocketException, asyncio.TimeoutError, ValueError, LookupError, TypeError) as error:
                 if not self._ended.is_set():
@@ -119,7 +117,7 @@ class LiveOdds(AsyncIterator[Message], AbstractAsyncContextManager["LiveOdds"]):
             self.state, self._silent_at = replace(self.state, last_message_at=time.time()), 0.0
             if not self._ended.is_set() and ("prev_seq" not in message or self._is_new(message)):
                 self._handle(message, event)
-                return message
+                return cast(Message, message)
         raise StopAsyncIteration
 
     async def close(self) -> None:
@@ -131,11 +129,11 @@ class LiveOdds(AsyncIterator[Message], AbstractAsyncContextManager["LiveOdds"]):
         if socket:
             await socket.close()
 
-    async def subscribe(self, **filter: Unpack[Filter]) -> str:
+    async def subscribe(self, **filter: Unpack[FilterOptions]) -> str:
         """Replaces the lists in force; without a list, everything is followed. Returns the ``id`` of the answers."""
         return await self._request("subscribe", filter)
 
-    async def unsubscribe(self, **filter: Unpack[Filter]) -> str:
+    async def unsubscribe(self, **filter: Unpack[FilterOptions]) -> str:
         """Removes values from the lists in force; without a list, all races. Returns the ``id`` of the answer."""
         return await self._request("unsubscribe", filter)
 
@@ -143,7 +141,7 @@ class LiveOdds(AsyncIterator[Message], AbstractAsyncContextManager["LiveOdds"]):
         """Requests a snapshot of each open race that is followed. Returns the ``id`` of the answers."""
         return await self._request("resync", {})
 
-    async def _request(self, op: str, filter: Filter) -> str:
+    async def _request(self, op: str, filter: FilterOptions) -> str:
         self._request_count += 1
         id = str(self._request_count)
         self._unsent.append(self._requests.setdefault(id, {"op": op, "id": id, **_to_request(filter)}))
@@ -184,7 +182,7 @@ class LiveOdds(AsyncIterator[Message], AbstractAsyncContextManager["LiveOdds"]):
             await socket.close()
         return socket
 
-    def _is_new(self, message: Message) -> bool:
+    def _is_new(self, message: _Json) -> bool:
         """Whether a message about a race was not received before. Notes a gap."""
         key = tuple(str(message[name]) for name in ("event", "date", "venue_code", "race_number"))
         last = 0 if message.get("snapshot") else self._last.get(key, 0)
@@ -199,7 +197,7 @@ class LiveOdds(AsyncIterator[Message], AbstractAsyncContextManager["LiveOdds"]):
             del self._last[next(iter(self._last))]
         return True
 
-    def _handle(self, message: Message, event: str) -> None:
+    def _handle(self, message: _Json, event: str) -> None:
         is_complete = event == "snapshot_complete"
         self._closing = message if event == "closing" else self._closing
         self._feed = message["feed"]["state"] if "feed" in message else self._feed
@@ -221,7 +219,7 @@ class LiveOdds(AsyncIterator[Message], AbstractAsyncContextManager["LiveOdds"]):
         if is_complete or (event == "heartbeat" and self.state.phase != "connecting"):
             self._change(phase=self._feed, reason="", code=None)
 
-    def _answer(self, message: Message, event: str) -> None:
+    def _answer(self, message: _Json, event: str) -> None:
         id, op = str(message.get("id")), message.get("op")
         if event == "ack":
             self._acks[id] = message
@@ -230,7 +228,7 @@ class LiveOdds(AsyncIterator[Message], AbstractAsyncContextManager["LiveOdds"]):
             self._requests.pop(id, None)
             self._set_in_force(self._acks.pop(id, {}))
 
-    def _set_in_force(self, values: Message) -> None:
+    def _set_in_force(self, values: _Json) -> None:
         """Takes the values with which to connect again."""
         if values:
             self._silence_max = SILENT_HEARTBEATS_MAX * values["heartbeat_ms"] / 1000
@@ -285,12 +283,14 @@ def _explain(error: Exception) -> tuple[str, int | None, int]:
     return "no heartbeat" if is_silent else f"no connection: {error}", None, 0
 
 
-def _to_request(filter: Filter) -> Message:
+def _to_request(filter: FilterOptions, known: Sequence[str] = tuple(FilterOptions.__annotations__)) -> _Json:
+    for name in filter.keys() - set(known):  # A list that nobody reads would select everything.
+        raise TypeError(f"there is no option {name!r}; there are {', '.join(known)}")
     races = [{"race_number": race} if isinstance(race, int) else race for race in filter.get("races", [])]
     return {**filter, "races": races} if "races" in filter else {**filter}
 
 
-def _to_query(values: Message) -> dict[str, str]:
+def _to_query(values: _Json) -> dict[str, str]:
     names = {"date": "dates", "venue": "venues", "race": "races", "horse": "horses", "events": "events"}
     lists = {name: values[list_name] for name, list_name in names.items() if list_name in values}
     if "race" in lists:
