@@ -315,6 +315,7 @@ impl<'a> Start<'a> {
             .context("the streams that the data folder has seen cannot be read")?;
         let (sender, durability) = watch::channel(None);
         self.spawn("continuity", continuity.clone().keep());
+        self.spawn("streams", continuity.clone().keep_streams(accounts.clone()));
         self.spawn("durability", events.clone().watch_durability(sender));
         Ok(Logs {
             events,
