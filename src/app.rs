@@ -436,6 +436,7 @@ fn health(
         ledger: accounts.ledger.clone(),
         continuity: logs.continuity.clone(),
         lag: fold.lag.clone(),
+        snapshots: fold.snapshots.clone(),
         draining: draining.clone(),
         can_mail: config.mailing.is_some(),
     }
