@@ -218,6 +218,62 @@ async fn a_feeder_is_added_to_a_running_server_and_disturbs_nobody() {
     assert_eq!(feeder.statistics().connects.load(Ordering::Relaxed), 1);
 }
 
+#[tokio::test]
+async fn a_password_of_a_feeder_takes_the_connections_of_nobody_else() {
+    let nats = Nats::start_with_feeders(&[("tote", "racing.odds.>")], |conf| conf);
+    for (user, most) in [("tote", 64), ("feeder", 256), ("keys", 128)] {
+        let mut clients = Vec::new();
+        for _ in 0..most {
+            clients.push(nats.client_of(user).await);
+        }
+        let options = async_nats::ConnectOptions::with_user_and_password(
+            user.to_owned(),
+            nats.password_of(user),
+        );
+        let refused = options.connect(nats.address().to_string()).await;
+        assert!(refused.is_err(), "{user}");
+        nats.client_of("railbird").await;
+    }
+}
+
+/// The password of the service shows the names of its consumers, and changes one by naming it in a request.
+#[tokio::test]
+async fn a_service_replaces_a_consumer_that_somebody_has_changed() {
+    let nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    let attacker = nats.client_of("railbird").await;
+    let mut received = attacker.subscribe("_INBOX.>").await.unwrap();
+    attacker.flush().await.unwrap();
+    let seq = nats.publish([odds("ST", 1, &second(0), &[2.0])]).await;
+    railbird.until_seq(seq).await;
+    let name = loop {
+        let message = timeout(PATIENCE, received.next()).await.unwrap().unwrap();
+        let reply = message.reply.unwrap_or_else(|| "".into());
+        if let Some(rest) = reply.strip_prefix("$JS.ACK.RACING.") {
+            break rest.split('.').next().unwrap().to_owned();
+        }
+    };
+    let admin = nats.client_of("admin").await;
+    let info = format!("$JS.API.CONSUMER.INFO.RACING.{name}");
+    let info = admin.request(info, "".into()).await.unwrap();
+    let info: Value = serde_json::from_slice(&info.payload).unwrap();
+    let mut config = info["config"].clone();
+    config["name"] = name.clone().into();
+    config["filter_subject"] = "racing.nothing".into();
+    let attacker = Attacker {
+        client: attacker,
+        own: OWN,
+    };
+    let create = json!({ "stream_name": RACING.name, "config": config });
+    let changed = attacker.answer("CONSUMER.CREATE.RACING", &create).await;
+    assert_eq!(
+        changed["config"]["filter_subject"], "racing.nothing",
+        "{changed}"
+    );
+    let seq = nats.publish([odds("ST", 1, &second(1), &[3.0])]).await;
+    railbird.until_seq(seq).await;
+}
+
 /// The events of feeders that are neither of odds nor of the user `tote`.
 fn facts_of_others() -> Vec<Value> {
     let facts = [
