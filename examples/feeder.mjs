@@ -1,8 +1,8 @@
 // Publishes a whole meeting: horses, cards, odds that move, withdrawals, results, amendments.
 // Retries unacknowledged events under the same id. Exits with 1 if one was rejected or never acknowledged.
-import { createHash } from "node:crypto";
+import { createHash, randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import { JetStreamApiError, jetstream } from "@nats-io/jetstream";
+import { JetStreamApiError, jetstream, jetstreamManager } from "@nats-io/jetstream";
 import { PermissionViolationError, connect } from "@nats-io/transport-node";
 
 const { RAILBIRD_NATS = "nats://127.0.0.1:4222", RAILBIRD_RETRIES = "15" } = process.env;
@@ -22,16 +22,21 @@ const end = (why) => {
 const messageId = (subject, { source, id }) =>
   createHash("sha256").update(`${subject}\n${source}\n${id}`).digest("hex");
 
+// NATS looks for an id on all subjects: where another feeder has taken this one, it does not store the event.
+async function publishOne({ js, jsm }, subject, event) {
+  const publish = (msgID) => js.publish(subject, JSON.stringify(event), { msgID, timeout: 5000 });
+  const ack = await publish(messageId(subject, event));
+  if (!ack.duplicate) return ack;
+  const stored = await jsm.direct.getMessage("RACING", { seq: ack.seq });
+  return stored?.subject === subject ? ack : publish(randomUUID());
+}
+
 // Publishes events, a window at a time, and retries those that were not acknowledged, in order.
-async function publish(js, events) {
+async function publish(log, events) {
   for (let failures = 0; events.length > 0;) {
     const sent = events.slice(0, window),
       missing = [];
-    const answers = await Promise.allSettled(
-      sent.map(([subject, event]) =>
-        js.publish(subject, JSON.stringify(event), { msgID: messageId(subject, event), timeout: 5000 }),
-      ),
-    );
+    const answers = await Promise.allSettled(sent.map(([subject, event]) => publishOne(log, subject, event)));
     for (const [i, { value: ack, reason: error }] of answers.entries()) {
       const [subject, { type }] = sent[i];
       if (ack) console.log(ack.seq, subject, type, ack.duplicate ? "known" : "new");
@@ -117,6 +122,7 @@ const nc = await connect({
   reconnectTimeWait: 500,
   reconnectJitter: 1000,
 }).catch((error) => end(`no connection: ${error.message}`));
+const log = { js: jetstream(nc), jsm: await jetstreamManager(nc, { checkAPI: false }) };
 for (const [i, names] of fields.entries())
-  for (const events of eventGroups(i + 1, names)) await publish(jetstream(nc), events);
+  for (const events of eventGroups(i + 1, names)) await publish(log, events);
 await nc.close();

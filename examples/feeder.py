@@ -8,6 +8,7 @@ import os
 import random
 import sys
 import time
+import uuid
 from datetime import datetime, timedelta
 
 import nats
@@ -26,15 +27,21 @@ def message_id(subject, event):
     return hashlib.sha256(f"{subject}\n{event['source']}\n{event['id']}".encode()).hexdigest()
 
 
+async def publish_one(js, subject, event):
+    """NATS looks for an id on all subjects: where another feeder has taken this one, it does not store the event."""
+    payload = json.dumps(event).encode()
+    ack = await js.publish(subject, payload, 5, headers={"Nats-Msg-Id": message_id(subject, event)})
+    if ack.duplicate and (await js.get_msg("RACING", ack.seq, direct=True)).subject != subject:
+        ack = await js.publish(subject, payload, 5, headers={"Nats-Msg-Id": uuid.uuid4().hex})
+    return ack
+
+
 async def publish(js, events):
     """Publishes events, a window at a time, and retries those that were not acknowledged, in order."""
     failures = 0
     while events:
         sent, events = events[:WINDOW], events[WINDOW:]
-        publishing = (
-            js.publish(subject, json.dumps(event).encode(), 5, headers={"Nats-Msg-Id": message_id(subject, event)})
-            for subject, event in sent
-        )
+        publishing = (publish_one(js, subject, event) for subject, event in sent)
         answers = await asyncio.gather(*publishing, return_exceptions=True)
         missing = []
         for (subject, event), answer in zip(sent, answers, strict=True):

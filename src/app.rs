@@ -326,6 +326,7 @@ impl<'a> Start<'a> {
             .context("the streams that the data folder has seen cannot be read")?;
         let (sender, durability) = watch::channel(None);
         self.spawn("continuity", continuity.clone().keep());
+        self.spawn("streams", continuity.clone().keep_streams(accounts.clone()));
         self.spawn("durability", events.clone().watch_durability(sender));
         Ok(Logs {
             events,
@@ -451,6 +452,7 @@ fn health(
         ledger: accounts.ledger.clone(),
         continuity: logs.continuity.clone(),
         lag: fold.lag.clone(),
+        snapshots: fold.snapshots.clone(),
         draining: draining.clone(),
         can_mail: config.mailing.is_some(),
     }

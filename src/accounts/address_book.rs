@@ -79,7 +79,7 @@ impl AddressBook {
     /// The id of the subscription of an address.
     pub async fn id_of(&self, email: &Email) -> Result<SubscriptionId, AddressError> {
         let salt = self.salt.get_or_try_init(|| async {
-            self.log.ensure(ADDRESSES).await?;
+            self.log.state(ADDRESSES).await?;
             self.secret_or_new(SALT_SUBJECT).await
         });
         Ok(SubscriptionId::of(email, salt.await?))

@@ -75,9 +75,8 @@ impl AccountCommands {
         Ok(())
     }
 
-    /// Issues a key without a subscription. Creates the stream if there is none.
+    /// Issues a key without a subscription.
     pub async fn issue(&self, issued: KeyIssued) -> Result<(), CommandError> {
-        self.log.ensure(ACCOUNTS).await?;
         self.execute(|_| Ok(Some(issued.into()))).await
     }
 

@@ -34,16 +34,14 @@ pub async fn follow(
     tokio::join!(follower.run(), sweep(&keys));
 }
 
-/// Reads the stream to its end and returns the ledger; an empty one if there is no stream.
+/// Reads the stream to its end and returns the ledger.
 ///
 /// # Errors
-/// Returns the [`LogError`] if JetStream does not respond, or the [`LogReplaced`] if the stream was replaced meanwhile.
+/// Returns the [`LogError`] if there is no stream or JetStream does not respond, or the [`LogReplaced`] if the stream
+/// was replaced meanwhile.
 pub async fn read(log: &Log) -> anyhow::Result<Ledger> {
     let mut ledger = Ledger::default();
-    let state = match log.state(ACCOUNTS).await {
-        Err(LogError::NoStream(_)) => return Ok(ledger),
-        state => state?,
-    };
+    let state = log.state(ACCOUNTS).await?;
     let mut reader = log.reader(ACCOUNTS, ReadPosition::start_of(&state));
     while ledger.seq() < state.last_seq {
         let batch = reader.next().await?;

@@ -24,6 +24,8 @@ const WRITES_CONCURRENT: usize = 64;
 const LAST_WRITE_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long after a failure the stream is opened again.
 const REOPEN_AFTER: Duration = Duration::from_secs(60);
+/// How often a stream is looked up that is about to be created.
+const CREATED_WITHIN: Duration = Duration::from_secs(1);
 /// The subjects of the stream, by key and process.
 const SUBJECTS: &str = "key_use.*.*";
 
@@ -97,12 +99,14 @@ impl UseLog {
         loop {
             // An error means that the connection is closed, and the service ends.
             let _ = connection.wait_for(|status| status.up).await;
-            match self.log.ensure(KEY_USE).await {
+            match self.log.state(KEY_USE).await {
                 Ok(state) => {
                     self.reading.note(Ok(()));
                     let LogReplaced(reason) = self.read(&state).await;
                     tracing::info!(reason, "the use of keys is read from the start");
                 }
+                // It is created at the start.
+                Err(LogError::NoStream(_)) => sleep(CREATED_WITHIN).await,
                 Err(error) => {
                     self.reading.note(Err(error));
                     sleep(REOPEN_AFTER).await;

@@ -164,6 +164,7 @@ fn block(name: &str, subjects: &[String], hash: &str) -> String {
     format!(
         r#"
 {account} {{
+  limits {{ max_connections: 64, max_subscriptions: 4096 }}
   mappings: {{ "$JS.API.STREAM.INFO.RACING": "stream.info.RACING" }}
   imports: [
 {services}    {{ service: {{ account: RAILBIRD, subject: "$JS.API.STREAM.INFO.RACING" }}, to: "stream.info.RACING" }}

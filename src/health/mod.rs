@@ -19,6 +19,7 @@ use crate::accounts::{KeyCache, Ledger};
 use crate::feed::Feed;
 use crate::log::Continuity;
 use crate::projector::lag::Lag;
+use crate::projector::snapshots::SnapshotRequests;
 use crate::projector::views::Views;
 use crate::shutdown::Shutdown;
 
@@ -39,6 +40,7 @@ pub struct Health {
     pub ledger: watch::Receiver<Ledger>,
     pub continuity: Continuity,
     pub lag: Lag,
+    pub snapshots: SnapshotRequests,
     /// The service is going to stop.
     pub draining: Shutdown,
     /// Whether the service can mail keys.
@@ -66,6 +68,7 @@ impl Health {
             },
             has_been_live: self.feed.position().generation > 0,
             is_lagging: self.lag.should_leave(),
+            snapshots_fail: self.snapshots.are_failing(),
             oldest_mail: self.can_mail.then_some(oldest_mail),
             fold,
         }

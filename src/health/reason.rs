@@ -42,6 +42,8 @@ pub enum Reason {
     Starting,
     /// Views are built in place of others.
     Rebuilding,
+    /// No snapshot of the views could be written, twice in a row.
+    SnapshotsFail,
     MailLate,
 }
 
@@ -97,6 +99,8 @@ const LOG_SILENT: Impact = Down("The log of events does not answer.");
 const LOG_LATE: Impact = Degraded("The log of events answers late.");
 const SHOWN_SOON: Impact = Operational("Events are recorded, and will be shown soon.");
 const NOT_SHOWN: Impact = Degraded("Events are recorded, but not shown yet.");
+const SLOW_STARTS: Impact =
+    Operational("No snapshot of the data can be written, so a new server would start slowly.");
 const NO_SUBSCRIPTIONS: Impact = Degraded("Subscriptions cannot be saved at the moment.");
 const MAILS_LATE: Impact = Degraded("Mails with keys are late.");
 
@@ -105,7 +109,7 @@ const FAILED: &str = "the views cannot be read or written; the admin address has
 
 impl Reason {
     /// Every reason, in the order in which they are named.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::DiskFull,
         Self::FoldFailed,
         Self::Stopping,
@@ -125,6 +129,7 @@ impl Reason {
         Self::ViewsBehind,
         Self::Starting,
         Self::Rebuilding,
+        Self::SnapshotsFail,
         Self::MailLate,
     ];
 
@@ -150,6 +155,7 @@ impl Reason {
             | Self::ViewsBehind
             | Self::Starting
             | Self::Rebuilding
+            | Self::SnapshotsFail
             | Self::MailLate => return None,
         })
     }
@@ -174,6 +180,7 @@ impl Reason {
             Self::ViewsStale => [OLD_ANSWERS, OLD_PRICES, LOG_LATE, NONE],
             Self::ViewsBehind | Self::Starting => [OLD_ANSWERS, OLD_PRICES, SHOWN_SOON, NONE],
             Self::Rebuilding => [NONE; 4],
+            Self::SnapshotsFail => [SLOW_STARTS, NONE, NONE, NONE],
             Self::MailLate => [NONE, NONE, NONE, MAILS_LATE],
         }
     }
@@ -199,7 +206,8 @@ impl Reason {
             | Self::KeysNotRead
             | Self::Lagging
             | Self::Disconnected
-            | Self::Starting => None,
+            | Self::Starting
+            | Self::SnapshotsFail => None,
         }
     }
 
@@ -222,7 +230,8 @@ impl Reason {
             | Self::ViewsStale
             | Self::ViewsBehind
             | Self::Starting
-            | Self::Rebuilding => None,
+            | Self::Rebuilding
+            | Self::SnapshotsFail => None,
         }
     }
 }

@@ -29,6 +29,8 @@ pub struct ServiceState {
     pub keys: KeysState,
     /// Whether the views lag while those of another replica do not.
     pub is_lagging: bool,
+    /// Whether snapshots of the views cannot be written.
+    pub snapshots_fail: bool,
     /// How long the oldest mail has waited; `None` if the service sends no mail.
     pub oldest_mail: Option<Duration>,
     /// Whether the service is going to stop.
@@ -84,6 +86,7 @@ impl ServiceState {
             Reason::ViewsBehind => self.is_stale() && age < STALE_AFTER && self.has_been_live,
             Reason::Starting => self.is_stale() && age < STALE_AFTER && !self.has_been_live,
             Reason::Rebuilding => self.is_rebuilding,
+            Reason::SnapshotsFail => self.snapshots_fail,
             Reason::MailLate => self.oldest_mail.is_some_and(|age| age >= MAIL_LATE_AFTER),
         }
     }

@@ -27,6 +27,7 @@ fn working() -> ServiceState {
         has_been_live: true,
         keys: KeysState::Known,
         is_lagging: false,
+        snapshots_fail: false,
         oldest_mail: Some(Duration::ZERO),
         is_draining: false,
     }
@@ -80,6 +81,7 @@ fn state_with(reason: Reason) -> ServiceState {
             state.fold.phase = Phase::CatchingUp;
         }
         Reason::Rebuilding => state.is_rebuilding = true,
+        Reason::SnapshotsFail => state.snapshots_fail = true,
         Reason::MailLate => state.oldest_mail = Some(MAIL_LATE_AFTER),
     }
     state

@@ -11,7 +11,7 @@ use tokio::task::spawn_blocking;
 
 use super::error::ApiError;
 use super::state::App;
-use crate::log::{ACCOUNTS, KEY_USE, RACING};
+use crate::log::{ACCOUNTS, ADDRESSES, KEY_USE, RACING};
 use crate::metrics::{self, ServiceGauges};
 
 /// All metrics. What a disk may delay, and the open files, which have to be listed, are measured on a blocking thread.
@@ -68,10 +68,10 @@ fn views_of(app: &App) -> Option<(u64, u64)> {
 }
 
 /// By stream: whether it has another history than the service has read, and how many of its settings drifted.
-fn log_health(app: &App) -> [(&'static str, bool, usize); 3] {
+fn log_health(app: &App) -> [(&'static str, bool, usize); 4] {
     let divergences = app.continuity.divergences();
     let durability = app.durability.borrow();
-    [RACING, ACCOUNTS, KEY_USE].map(|stream| {
+    [RACING, ACCOUNTS, ADDRESSES, KEY_USE].map(|stream| {
         let drift = durability.as_ref().and_then(|d| d.drift.get(stream.name));
         let is_diverged = divergences.contains_key(stream.name);
         (stream.name, is_diverged, drift.map_or(0, Vec::len))

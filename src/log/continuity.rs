@@ -16,10 +16,11 @@ use serde::Serialize;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
+use super::backoff::Backoff;
 use super::connection::Log;
 use super::error::LogError;
 use super::position::{LogReplaced, ReadPosition, Suspicion};
-use super::stream::{LogState, StreamName};
+use super::stream::{ACCOUNTS, ADDRESSES, BESIDE, LogState, RACING, StreamName};
 use crate::atomic_file::replace_json;
 use crate::metrics;
 
@@ -27,6 +28,10 @@ const FILE: &str = "log.json";
 
 /// The wait before a stream is looked up again.
 const RETRY: Duration = Duration::from_millis(500);
+/// How often it is checked that no stream is missing, besides once per connection.
+const CHECK_EVERY: Duration = Duration::from_secs(60);
+/// The waits before a stream is created that could not be: a server may have no room for it.
+const CREATE: Backoff = Backoff::new(RETRY, CHECK_EVERY);
 
 /// The file is written at most this often. It costs a sync of the disk, and what it lacks after a crash is only how far
 /// a stream was read.
@@ -259,9 +264,83 @@ impl Continuity {
             .await
             .is_ok_and(|creates| *creates == Some(true));
         match self.read_position(stream) {
-            Some(position) => log.compare(stream, &position).await,
+            Some(position) => {
+                let found = log.compare(stream, &position).await?;
+                log.refuse_foreign(stream).await?;
+                Ok(found)
+            }
             None if creates_streams => log.ensure(stream).await.map(Ok),
             None => log.state(stream).await.map(Ok),
+        }
+    }
+
+    /// Creates the other streams where they are missing, until dropped: at once, at each connection, and within a
+    /// minute where one is lost. None of them waits until it is needed, because whoever creates a stream decides what
+    /// the server does with its messages.
+    pub async fn keep_streams(self, log: Log) {
+        tokio::join!(self.keep_addresses(&log), self.keep_beside(&log));
+    }
+
+    /// [`ADDRESSES`] is created once: without its messages nobody can read [`ACCOUNTS`].
+    async fn keep_addresses(&self, log: &Log) {
+        loop {
+            let connection_number = log.connection_number();
+            if self.read_position(ADDRESSES).is_none() {
+                self.until_continued(log).await;
+            }
+            if let Err(replaced) = self.find(log, ADDRESSES).await
+                && let Resolution::Accepted(state) = self.resolve(log, ADDRESSES, replaced).await
+            {
+                self.note(&ReadPosition::start_of(&state));
+            }
+            wait(log, connection_number, CHECK_EVERY).await;
+        }
+    }
+
+    /// The streams that may be lost are created again.
+    async fn keep_beside(&self, log: &Log) {
+        let mut failures = 0;
+        let mut logged = String::new();
+        loop {
+            let connection_number = log.connection_number();
+            self.until_continued(log).await;
+            let mut failure = None;
+            for stream in BESIDE {
+                // One that cannot be created keeps no other one from it.
+                if let Err(error) = log.ensure(stream).await {
+                    failure = Some(error.to_string());
+                }
+            }
+            failures = if failure.is_some() { failures + 1 } else { 0 };
+            let failure = failure.unwrap_or_default();
+            if !failure.is_empty() && failure != logged {
+                tracing::error!(error = failure, "cannot create a stream; trying again");
+            }
+            logged = failure;
+            let time = if failures == 0 {
+                CHECK_EVERY
+            } else {
+                CREATE.delay(failures)
+            };
+            wait(log, connection_number, time).await;
+        }
+    }
+
+    /// Waits until both logs are there and continue what was read of them. Before that, they may be about to be
+    /// restored, or those of another service.
+    async fn until_continued(&self, log: &Log) {
+        let mut seen = self.0.seen.subscribe();
+        for stream in [RACING, ACCOUNTS] {
+            loop {
+                // An error means that the service ends.
+                let _ = seen.wait_for(|seen| seen.contains_key(stream.name)).await;
+                if let Some(position) = self.read_position(stream)
+                    && let Ok(Ok(_)) = log.compare(stream, &position).await
+                {
+                    break;
+                }
+                sleep(RETRY).await;
+            }
         }
     }
 
@@ -392,6 +471,14 @@ fn lost(read: Option<&ReadPosition>, found: Option<&FoundStream>) -> Option<u64>
             read.seq.checked_sub(found.seq).filter(|lost| *lost > 0)
         }
         _ => Some(read.seq),
+    }
+}
+
+/// Waits for a time, or until a newer connection than that of this number is up.
+async fn wait(log: &Log, connection_number: u64, time: Duration) {
+    tokio::select! {
+        () = sleep(time) => {}
+        () = log.reconnected(connection_number) => {}
     }
 }
 

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::connection::{Log, REQUEST_TIMEOUT};
 use super::error::LogError;
 use super::settings::{Drift, drift};
-use super::stream::{ACCOUNTS, ADDRESSES, KEY_USE, LEASES, RACING, StreamName};
+use super::stream::{ACCOUNTS, ADDRESSES, BESIDE, RACING, StreamName};
 use crate::metrics;
 
 const UNKNOWN_SYNC: &str = "nats-server does not show this user whether it has `sync_interval: always`, without which acknowledged events can \
@@ -27,9 +27,9 @@ const RETRY: Duration = Duration::from_secs(1);
 const VARZ: &str = "$SYS.REQ.SERVER.PING.VARZ";
 /// The part of a limit, in percent, from which on a stream or a server is nearly full.
 const NEARLY_FULL_PERCENT: u64 = 90;
-/// What the stream of facts leaves to the others: a million events of keys, and enough for a test on a small disk.
+/// The part that the stream of facts leaves to the others. A disk may be fuller, by other programs, when a server
+/// starts again: it creates no stream while the limits of those that it has are more than its room.
 const RESERVED_PART: i64 = 8;
-const RESERVED_BYTES_MAX: i64 = 1024 * 1024 * 1024;
 /// A cluster of JetStream has at most a few servers. Answers beyond are not read.
 const SERVERS_MAX: usize = 64;
 
@@ -138,9 +138,19 @@ impl Log {
         let full = full.map(|(name, _)| {
             format!("nats-server {name} has less than 10 % of its storage left; full, it stops all streams")
         });
-        let mut nearly_full: Vec<String> = full.collect();
+        let reserved = (servers.iter())
+            .filter(|(_, server)| server.storage_max > 0 && server.reserved > server.storage_max);
+        let reserved = reserved.map(|(name, server)| {
+            let JetStreamServer { reserved, storage_max, .. } = server;
+            format!(
+                "nats-server {name} has {storage_max} bytes of storage, and the max_bytes of its streams are {reserved}: \
+                 no stream can be created or restored, until you lower that of RACING or make space"
+            )
+        });
+        let mut nearly_full: Vec<String> = full.chain(reserved).collect();
         let mut drift = BTreeMap::new();
-        for stream in [RACING, ACCOUNTS, ADDRESSES, KEY_USE, LEASES] {
+        let streams = [RACING, ACCOUNTS, ADDRESSES].into_iter().chain(BESIDE);
+        for stream in streams {
             match self.check_stream(stream).await {
                 Ok((found, is_nearly_full)) => {
                     drift.insert(stream.name, found);
@@ -170,8 +180,9 @@ impl Log {
     async fn check_stream(&self, stream: StreamName) -> Result<(Vec<Drift>, bool), LogError> {
         let info = self.info(stream).await?;
         let mut wanted = stream.config(self.replicas());
-        if stream == RACING && info.config.discard == DiscardPolicy::New {
-            // It is limited where the room of the server is known, or by an operator.
+        // It is limited by the room of the server, or by an operator.
+        let is_limited = stream == RACING && info.config.discard == DiscardPolicy::New;
+        if is_limited || (!stream.keeps_all() && info.config.max_bytes > 0) {
             wanted.max_bytes = info.config.max_bytes;
         }
         let mut drift = drift(&wanted, &info);
@@ -190,7 +201,7 @@ impl Log {
     /// see the servers. A limit of another stream reserves nothing: a server that is full stops all of them.
     pub(super) async fn room_for_facts(&self) -> Option<i64> {
         let room = self.free_room().await?;
-        Some(room - RESERVED_BYTES_MAX.min(room / RESERVED_PART))
+        Some(room - room / RESERVED_PART)
     }
 
     /// The bytes that no limit of a stream reserves on any server; `None` if this user cannot see the servers.

@@ -48,6 +48,17 @@ pub enum LogError {
         "the stream {0} is being restored, or that was interrupted; run `railbird log restore` again"
     )]
     Restoring(&'static str),
+    /// The server publishes what the stream stores elsewhere, or the reverse.
+    #[error(
+        "the stream {stream} has {setting}, with which its creator publishes with all rights on the log: find out who \
+         set it, and as the user admin remove it with `nats stream edit {stream}`, or the stream with `nats stream rm \
+         {stream}` if nobody needs it"
+    )]
+    ForeignSetting {
+        stream: &'static str,
+        /// The name of the setting.
+        setting: &'static str,
+    },
     /// A stream that is to be restored exists.
     #[error("the stream {0} exists")]
     StreamExists(&'static str),

@@ -291,9 +291,8 @@ impl LeaseKeeper {
 }
 
 impl Log {
-    /// The time after which the bucket drops an entry. Creates the bucket if there is none.
+    /// The time after which the bucket drops an entry.
     async fn lease_term(&self) -> Result<Duration, LogError> {
-        self.ensure(LEASES).await?;
         let max_age = self.info(LEASES).await?.config.max_age;
         if max_age.is_zero() {
             return Err(LogError::JetStream(

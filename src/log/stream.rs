@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::context::{GetStreamError, GetStreamErrorKind};
-use async_nats::jetstream::stream::{ClusterInfo, Config, DiscardPolicy, Info, StorageType};
+use async_nats::jetstream::stream::{
+    ClusterInfo, Config, DiscardPolicy, Info, Source, StorageType,
+};
 use events::Moment;
 use projections::LogIdentity;
 
@@ -50,13 +52,15 @@ pub const SNAPSHOTS: StreamName = StreamName {
         bytes_max: SNAPSHOTS_BYTES_MAX,
     },
 };
+/// The streams that may be lost, the smallest first.
+pub(super) const BESIDE: [StreamName; 3] = [LEASES, KEY_USE, SNAPSHOTS];
 /// The name of that object store.
 pub(super) const SNAPSHOTS_BUCKET: &str = "SNAPSHOTS";
 
-/// Of the gigabyte that the stream of facts leaves to the others, half: several snapshots of some million events.
+/// Several snapshots of some million events.
 const SNAPSHOTS_BYTES_MAX: i64 = 512 * 1024 * 1024;
-/// The part of the room of a small server that the snapshots take at most.
-const SNAPSHOTS_PART: i64 = 2;
+/// The part of the free room of a small server that a limited stream takes at most.
+const ROOM_PART: i64 = 2;
 
 /// The key-value bucket of leases. An entry that nobody renews ends with the term.
 pub const LEASES: StreamName = StreamName {
@@ -218,16 +222,19 @@ impl Log {
     }
 
     /// Creates a stream unless it exists. An existing one keeps its settings. The stream of facts is limited, so that
-    /// there is room for the keys.
+    /// there is room for the others.
     ///
     /// # Errors
-    /// Returns [`LogError::TooOld`], [`LogError::Denied`] if this user may not create streams, and
-    /// [`LogError::Unreachable`] or [`LogError::JetStream`] if the request fails.
+    /// Returns [`LogError::TooOld`], [`LogError::Denied`] if this user may not create streams,
+    /// [`LogError::ForeignSetting`], and [`LogError::Unreachable`] or [`LogError::JetStream`] if the request fails.
     pub async fn ensure(&self, stream: StreamName) -> Result<LogState, LogError> {
         self.check_version()?;
         match self.state(stream).await {
             Err(LogError::NoStream(_)) => {}
-            found => return found,
+            found => {
+                self.refuse_foreign(stream).await?;
+                return found;
+            }
         }
         if stream == RACING
             && let Some(room) = self.room_for_facts().await
@@ -246,12 +253,28 @@ impl Log {
             }
         }
         let mut config = stream.config(self.replicas());
-        if stream == SNAPSHOTS
+        if config.max_bytes > 0
             && let Some(room) = self.free_room().await
         {
-            config.max_bytes = config.max_bytes.min(room / SNAPSHOTS_PART);
+            // Zero is no limit.
+            config.max_bytes = config.max_bytes.min(room / ROOM_PART).max(1);
         }
         self.create(config).await
+    }
+
+    /// Checks that no stranger has created or changed a stream.
+    ///
+    /// # Errors
+    /// As [`Log::state`], and [`LogError::ForeignSetting`].
+    pub(super) async fn refuse_foreign(&self, stream: StreamName) -> Result<(), LogError> {
+        let name = stream.name;
+        match foreign_setting(&self.info(stream).await?.config) {
+            Some(setting) => Err(LogError::ForeignSetting {
+                stream: name,
+                setting,
+            }),
+            None => Ok(()),
+        }
     }
 
     async fn create(&self, config: Config) -> Result<LogState, LogError> {
@@ -329,6 +352,22 @@ impl Log {
             Ok(info.clone())
         }
     }
+}
+
+/// A setting by which the server publishes elsewhere what the stream stores, or stores what was published elsewhere. It
+/// does so with all rights, whoever has created the stream. A mirror that names the log that it copies is a replica's.
+fn foreign_setting(found: &Config) -> Option<&'static str> {
+    let is_copy = found.metadata.contains_key(CREATED);
+    let is_foreign = |mirror: &Source| !is_copy || !mirror.subject_transforms.is_empty();
+    let settings = [
+        ("republish", found.republish.is_some()),
+        ("sources", found.sources.iter().any(|of| !of.is_empty())),
+        ("subject_transform", found.subject_transform.is_some()),
+        ("mirror", found.mirror.as_ref().is_some_and(is_foreign)),
+    ];
+    settings
+        .into_iter()
+        .find_map(|(name, is_set)| is_set.then_some(name))
 }
 
 /// Whether an error of nats-server is about the limits of a stream that is to be created.

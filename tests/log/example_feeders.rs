@@ -5,6 +5,7 @@ use std::io::Write;
 use std::process::{Child, ChildStdin, Stdio};
 
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
 use crate::support::*;
 
@@ -41,6 +42,38 @@ async fn publishes_a_whole_meeting(file: &str) {
     assert_eq!(again.ended().await, Some(0), "{:?}", again.lines);
     assert!(again.lines.iter().all(|line| line.ends_with(" known")));
     assert_eq!(nats.last_seq().await, events());
+}
+
+#[tokio::test]
+async fn the_feeder_in_python_publishes_what_another_one_has_taken_the_ids_of() {
+    publishes_what_another_one_has_taken_the_ids_of("feeder.py").await;
+}
+
+#[tokio::test]
+async fn the_feeder_in_node_publishes_what_another_one_has_taken_the_ids_of() {
+    publishes_what_another_one_has_taken_the_ids_of("feeder.mjs").await;
+}
+
+async fn publishes_what_another_one_has_taken_the_ids_of(file: &str) {
+    let (alone, nats) = (Nats::start(), Nats::start());
+    let _log = alone.log().await;
+    let mut feeder = feed(file, &alone.url_of("feeder"), "15");
+    assert_eq!(feeder.ended().await, Some(0), "{:?}", feeder.lines);
+    let mut appender = nats.log().await.appender(64);
+    for (n, message) in (0..60).cycle().zip(alone.messages().await) {
+        let event: Value = serde_json::from_slice(&message.payload).unwrap();
+        let text = |field: &str| event[field].as_str().unwrap();
+        let id = format!("{}\n{}\n{}", message.subject(), text("source"), text("id"));
+        let mut taken = outgoing(&odds_on("2026-11-20", "ST", 1, &second(n), &[2.0]));
+        taken.id = format!("{:x}", Sha256::digest(id));
+        appender.append(taken).await.unwrap();
+    }
+    appender.flush().await.unwrap();
+    let railbird = Railbird::start(&nats).await;
+    let mut feeder = feed(file, &nats.url_of("feeder"), "15");
+    assert_eq!(feeder.ended().await, Some(0), "{:?}", feeder.lines);
+    assert_eq!(nats.last_seq().await, 2 * events());
+    check_meeting(&railbird, &nats, file).await;
 }
 
 #[tokio::test]

@@ -1,7 +1,8 @@
 //! The storage of nats-server at its limits.
 
 use railbird::accounts::KeyId;
-use railbird::log::{Log, LogError, Outgoing, RACING};
+use railbird::health::Reason;
+use railbird::log::{Log, LogError, Outgoing, RACING, SNAPSHOTS};
 
 use crate::support::*;
 
@@ -100,6 +101,52 @@ fn railbird_event() -> tempfile::NamedTempFile {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), odds("ST", 1, &second(1), &[2.0]).to_string()).unwrap();
     file
+}
+
+/// As where other programs have filled the disk when nats-server starts again.
+#[tokio::test]
+async fn a_server_with_less_room_than_before_takes_snapshots_or_the_status_says_that_it_does_not() {
+    let mut nats = small();
+    let railbird = Railbird::start(&nats).await;
+    let seq = nats.publish([odds("ST", 1, &second(1), &[2.0])]).await;
+    railbird.until_seq(seq).await;
+    let admin = async_nats::jetstream::new(nats.client_of("admin").await);
+    eventually("all streams are there", async || {
+        admin.get_stream(SNAPSHOTS.name).await.is_ok()
+    })
+    .await;
+    let restart = async |nats: &mut Nats, from: &str, to: &str| {
+        nats.stop();
+        nats.change_file(|conf| conf.replace(from, to));
+        nats.start_again();
+    };
+    restart(&mut nats, STORAGE, "8MB").await;
+    let writes = async || railbird.app.snapshots.create().await.is_ok();
+    eventually("a snapshot is written", writes).await;
+    eventually("the reservations are announced", async || {
+        let drift = railbird.get_open("/readyz").await.json()["log"]["drift"].to_string();
+        drift.contains("no stream can be created or restored")
+    })
+    .await;
+
+    let fails = |reason: &Reason| *reason == Reason::SnapshotsFail;
+    let is_reason = || railbird.app.health.state().reasons().any(|of| fails(&of));
+    assert!(!is_reason());
+    admin.delete_stream(SNAPSHOTS.name).await.unwrap();
+    let error = railbird
+        .app
+        .snapshots
+        .create()
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("10047"), "{error}");
+    assert!(!is_reason());
+    railbird.app.snapshots.create().await.unwrap_err();
+    assert!(is_reason());
+    restart(&mut nats, "8MB", STORAGE).await;
+    eventually("a snapshot is written", writes).await;
+    assert!(!is_reason());
 }
 
 #[tokio::test]

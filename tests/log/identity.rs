@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use async_nats::jetstream::stream::{Config, Republish};
+use async_nats::jetstream::stream::Config;
 use railbird::log::{ACCOUNTS, Log, LogError, RACING, StreamName};
 use railbird::projector::Phase;
 use serde_json::Value;
@@ -323,11 +323,7 @@ async fn settings_of_a_stream_that_can_lose_events_are_reported() {
     let nats = Nats::start();
     nats.create_log(Config {
         max_messages: 1_000,
-        republish: Some(Republish {
-            source: "racing.>".to_owned(),
-            destination: "elsewhere.>".to_owned(),
-            headers_only: false,
-        }),
+        max_message_size: 1_000,
         ..Config::default()
     })
     .await;
@@ -337,7 +333,7 @@ async fn settings_of_a_stream_that_can_lose_events_are_reported() {
         let drift = status["log"]["drift"].to_string();
         drift.contains("max_messages is 1000, not unlimited")
             && drift.contains("deny_delete is false")
-            && drift.contains("republish is Some(")
+            && drift.contains("max_message_size is 1000, not unlimited")
     })
     .await;
     let metrics = railbird.get_admin("/metrics").await.text();

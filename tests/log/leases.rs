@@ -142,6 +142,7 @@ async fn a_lease_of_a_killed_holder_ends_also_where_the_clock_of_the_server_was_
 #[tokio::test]
 async fn a_lease_that_is_given_up_is_taken_at_the_next_look_and_its_note_is_known() {
     let nats = Nats::start();
+    nats.log().await.ensure(LEASES).await.unwrap();
     let replicas = three(&nats).await;
     let (first, term) = the_holder(&replicas).await;
     replicas[first].lease.set_note("as far as 7".to_owned());
@@ -176,6 +177,7 @@ async fn nobody_holds_a_lease_while_nats_is_away_for_a_term() {
 #[tokio::test]
 async fn a_replica_without_the_right_to_the_bucket_knows_it_and_takes_leases_once_it_has_it() {
     let nats = Nats::start_with(without_leases);
+    nats.create_leases(TERM).await;
     let replica = Replica::start(&nats, "a").await;
     eventually("it is denied", async || replica.lease.is_denied()).await;
     assert_eq!(replica.term(), None);

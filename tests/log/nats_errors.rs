@@ -5,6 +5,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use railbird::log::ACCOUNTS;
 use tokio::net::TcpListener;
 use tokio::time::timeout;
 
@@ -156,15 +157,16 @@ async fn a_stock_server_is_refused_in_production_with_the_remedy() {
 #[tokio::test]
 async fn a_command_that_works_logs_nothing_of_the_connection() {
     let nats = Nats::start();
-    let output = railbird([
-        "keys",
-        "issue",
-        "--plan",
-        "default",
-        "--nats",
-        &nats.url_of("keys"),
-    ])
-    .await;
+    let url = nats.url_of("keys");
+    let issue = ["keys", "issue", "--plan", "default", "--nats", &url];
+    let early = railbird(issue).await.all;
+    let reason = "there is no stream ACCOUNTS; the service creates it when it first starts\n";
+    assert!(
+        early.ends_with(reason) && early.lines().count() == 1,
+        "{early}"
+    );
+    nats.log().await.ensure(ACCOUNTS).await.unwrap();
+    let output = railbird(issue).await;
     assert_eq!(output.code, 0, "{}", output.all);
     assert!(!output.all.contains("connected"), "{}", output.all);
     let wrong = nats

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use async_nats::connection::State;
-use async_nats::jetstream::stream::DiscardPolicy;
+use async_nats::jetstream::stream::{Config, DiscardPolicy, Republish, Source, SubjectTransform};
 use async_nats::{Client, HeaderMap};
 use futures::StreamExt;
 use railbird::log::{ACCOUNTS, ADDRESSES, KEY_USE, LEASES, Log, RACING, SNAPSHOTS};
@@ -218,6 +218,62 @@ async fn a_feeder_is_added_to_a_running_server_and_disturbs_nobody() {
     assert_eq!(feeder.statistics().connects.load(Ordering::Relaxed), 1);
 }
 
+#[tokio::test]
+async fn a_password_of_a_feeder_takes_the_connections_of_nobody_else() {
+    let nats = Nats::start_with_feeders(&[("tote", "racing.odds.>")], |conf| conf);
+    for (user, most) in [("tote", 64), ("feeder", 256), ("keys", 128)] {
+        let mut clients = Vec::new();
+        for _ in 0..most {
+            clients.push(nats.client_of(user).await);
+        }
+        let options = async_nats::ConnectOptions::with_user_and_password(
+            user.to_owned(),
+            nats.password_of(user),
+        );
+        let refused = options.connect(nats.address().to_string()).await;
+        assert!(refused.is_err(), "{user}");
+        nats.client_of("railbird").await;
+    }
+}
+
+/// The password of the service shows the names of its consumers, and changes one by naming it in a request.
+#[tokio::test]
+async fn a_service_replaces_a_consumer_that_somebody_has_changed() {
+    let nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    let attacker = nats.client_of("railbird").await;
+    let mut received = attacker.subscribe("_INBOX.>").await.unwrap();
+    attacker.flush().await.unwrap();
+    let seq = nats.publish([odds("ST", 1, &second(0), &[2.0])]).await;
+    railbird.until_seq(seq).await;
+    let name = loop {
+        let message = timeout(PATIENCE, received.next()).await.unwrap().unwrap();
+        let reply = message.reply.unwrap_or_else(|| "".into());
+        if let Some(rest) = reply.strip_prefix("$JS.ACK.RACING.") {
+            break rest.split('.').next().unwrap().to_owned();
+        }
+    };
+    let admin = nats.client_of("admin").await;
+    let info = format!("$JS.API.CONSUMER.INFO.RACING.{name}");
+    let info = admin.request(info, "".into()).await.unwrap();
+    let info: Value = serde_json::from_slice(&info.payload).unwrap();
+    let mut config = info["config"].clone();
+    config["name"] = name.clone().into();
+    config["filter_subject"] = "racing.nothing".into();
+    let attacker = Attacker {
+        client: attacker,
+        own: OWN,
+    };
+    let create = json!({ "stream_name": RACING.name, "config": config });
+    let changed = attacker.answer("CONSUMER.CREATE.RACING", &create).await;
+    assert_eq!(
+        changed["config"]["filter_subject"], "racing.nothing",
+        "{changed}"
+    );
+    let seq = nats.publish([odds("ST", 1, &second(1), &[3.0])]).await;
+    railbird.until_seq(seq).await;
+}
+
 /// The events of feeders that are neither of odds nor of the user `tote`.
 fn facts_of_others() -> Vec<Value> {
     let facts = [
@@ -275,7 +331,7 @@ async fn a_feeder_that_names_another_source_changes_nothing_on_other_subjects() 
 #[tokio::test]
 async fn feeders_that_fill_their_stream_stop_no_key() {
     let nats = Nats::start();
-    nats.create_log(async_nats::jetstream::stream::Config {
+    nats.create_log(Config {
         max_bytes: 10_000,
         discard: DiscardPolicy::New,
         deny_delete: true,
@@ -302,6 +358,174 @@ async fn feeders_that_fill_their_stream_stop_no_key() {
         .find(|line| line.starts_with("rb_"))
         .unwrap();
     until_valid(service.http, key).await;
+}
+
+/// Where a stream is missing, its creator chooses what the server does with its messages: it publishes them with all
+/// rights. Only the service may create streams.
+#[tokio::test]
+async fn no_password_but_that_of_the_service_creates_a_stream_on_an_empty_server() {
+    let nats = Nats::start_with_feeders(&[("tote", "racing.odds.>")], |conf| conf);
+    let admin = nats.client_of("admin").await;
+    for user in ["keys", "feeder", "tote"] {
+        let client = nats.client_of(user).await;
+        Attacker { client, own: OWN }.create_streams().await;
+        assert_eq!(
+            contents(&admin, user).await.into_keys().collect::<Vec<_>>(),
+            [""; 0],
+            "{user}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_started_service_leaves_no_stream_to_create() {
+    let nats = Nats::start_with_feeders(&[("tote", "racing.odds.>")], |conf| conf);
+    let _railbird = Railbird::start(&nats).await;
+    let admin = nats.client_of("admin").await;
+    let created = async || {
+        let found = contents(&admin, "").await.into_iter();
+        found
+            .map(|(stream, of)| (stream, of.created, of.config))
+            .collect::<Vec<_>>()
+    };
+    eventually("all streams are there", async || {
+        created().await.len() == STREAMS.len()
+    })
+    .await;
+    let before = created().await;
+    let service = [
+        "accounts.own",
+        "addresses.own",
+        "key_use.own",
+        "$KV.LEASES.own",
+        "$O.SNAPSHOTS.own",
+    ];
+    for (user, own) in [
+        ("railbird", &service[..]),
+        ("keys", &service[..2]),
+        ("feeder", &["racing.own"]),
+        ("tote", &["racing.odds.own"]),
+    ] {
+        let client = nats.client_of(user).await;
+        for own in own {
+            let attacker = Attacker {
+                client: client.clone(),
+                own,
+            };
+            attacker.create_streams().await;
+            attacker.client.request(*own, "{}".into()).await.unwrap();
+        }
+        assert_eq!(created().await, before, "{user}");
+    }
+}
+
+/// Before the first start of a service, whoever has its password can create the streams. It uses none that publishes.
+#[tokio::test]
+async fn a_stream_that_publishes_elsewhere_is_refused_and_a_copy_of_the_log_is_not() {
+    let nats = Nats::start();
+    let jetstream = async_nats::jetstream::new(nats.client_of("admin").await);
+    let create = async |name: &str, change: &dyn Fn(&mut Config)| {
+        let mut config = Config {
+            name: name.to_owned(),
+            subjects: vec![format!("{}.>", prefix(name))],
+            ..Config::default()
+        };
+        change(&mut config);
+        jetstream.create_stream(config).await.unwrap();
+    };
+    let source = || Source {
+        name: "ELSEWHERE".to_owned(),
+        ..Source::default()
+    };
+    create("ELSEWHERE", &|_| {}).await;
+    create(ACCOUNTS.name, &|config| {
+        let (source, destination) = ("accounts.own".to_owned(), "elsewhere.own".to_owned());
+        config.republish = Some(Republish {
+            source,
+            destination,
+            headers_only: false,
+        });
+    })
+    .await;
+    create(ADDRESSES.name, &|config| {
+        config.sources = Some(vec![source()])
+    })
+    .await;
+    create(KEY_USE.name, &|config| {
+        let (source, destination) = ("key_use.>".to_owned(), "key_use.x.>".to_owned());
+        config.subject_transform = Some(SubjectTransform {
+            source,
+            destination,
+        });
+    })
+    .await;
+    let mirror = |config: &mut Config| {
+        config.mirror = Some(source());
+        config.subjects = Vec::new();
+    };
+    create(SNAPSHOTS.name, &mirror).await;
+    create(RACING.name, &|config| {
+        mirror(config);
+        config.metadata.insert(
+            "railbird_created".to_owned(),
+            "2026-11-21T00:00:00Z".to_owned(),
+        );
+    })
+    .await;
+    let log = Log::connect(&nats.url(), "test").await.unwrap();
+    for (stream, setting) in [
+        (ACCOUNTS, "republish"),
+        (ADDRESSES, "sources"),
+        (KEY_USE, "subject_transform"),
+        (SNAPSHOTS, "mirror"),
+    ] {
+        let error = log.ensure(stream).await.unwrap_err().to_string();
+        let name = stream.name;
+        for part in [
+            format!("the stream {name} has {setting}, "),
+            format!("nats stream rm {name}"),
+        ] {
+            assert!(error.contains(&part), "{error}");
+        }
+    }
+    log.ensure(RACING).await.unwrap();
+}
+
+/// Also a service that knows the stream uses it no more.
+#[tokio::test]
+async fn a_service_does_not_start_on_a_log_that_publishes_elsewhere() {
+    let (nats, data) = (Nats::start(), tempfile::tempdir().unwrap());
+    Railbird::start_in(&nats, data.path()).await.stop().await;
+    let jetstream = async_nats::jetstream::new(nats.client_of("admin").await);
+    let set = async |republish: Option<Republish>| {
+        let found = jetstream.get_stream(ACCOUNTS.name).await.unwrap();
+        let config = Config {
+            republish,
+            ..found.cached_info().config.clone()
+        };
+        jetstream.update_stream(config).await.unwrap();
+    };
+    let (source, destination) = ("accounts.>".to_owned(), "elsewhere.>".to_owned());
+    set(Some(Republish {
+        source,
+        destination,
+        headers_only: false,
+    }))
+    .await;
+    let railbird = Serving::start(&nats, data.path());
+    eventually("the setting is reported", async || {
+        let status = request(railbird.admin, "GET", "/status", &[]).await.json();
+        let is_live = status["phase"] == "live" && status["keys"]["complete"] == false;
+        is_live
+            && status["log"]["drift"]["settings"]
+                .to_string()
+                .contains("republish")
+    })
+    .await;
+    set(None).await;
+    railbird.until_ready().await;
+    let log = railbird.stop().await.join("\n");
+    assert!(log.contains("the stream ACCOUNTS has republish"), "{log}");
 }
 
 /// Attacks with each target, while an administrator receives all that it may, and compares the streams.
@@ -408,7 +632,7 @@ impl Attacker {
                 let mut body: Value = serde_json::from_str(&relaxed(stream)).unwrap();
                 match api {
                     "UPDATE" => {}
-                    "CREATE" => body["republish"] = json!({ "src": ">", "dest": target }),
+                    "CREATE" => body["republish"] = republish(stream, target),
                     _ => body = json!({}),
                 }
                 self.request(&format!("STREAM.{api}.{stream}"), &body, target)
@@ -429,6 +653,18 @@ impl Attacker {
         self.client.flush().await.unwrap();
         // Fails where the stream is gone, which the comparison reports.
         let _ = self.client.request(self.own, "{}".into()).await;
+    }
+
+    /// Creates each stream such that it deletes the log at its first message.
+    async fn create_streams(&self) {
+        for stream in STREAMS {
+            let mut config: Value = serde_json::from_str(&relaxed(stream)).unwrap();
+            config["republish"] = republish(stream, "$JS.API.STREAM.DELETE.RACING");
+            let answer = self
+                .answer(&format!("STREAM.CREATE.{stream}"), &config)
+                .await;
+            println!("CREATE {stream}: {answer}");
+        }
     }
 
     async fn request(&self, api: &str, body: &Value, reply: &str) {
@@ -472,6 +708,11 @@ fn prefix(stream: &str) -> String {
 fn relaxed(stream: &str) -> String {
     let subjects = format!("{}.>", prefix(stream));
     json!({ "name": stream, "subjects": [subjects], "storage": "file", "max_msgs": 1 }).to_string()
+}
+
+/// Has the server publish what is stored on a subject on another one, which has to have as many wildcards: none.
+fn republish(stream: &str, target: &str) -> Value {
+    json!({ "src": prefix(stream) + OWN, "dest": target })
 }
 
 /// The streams that there are, without what a user published where it may. The service may write and purge all

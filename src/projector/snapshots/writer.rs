@@ -2,6 +2,7 @@
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -75,16 +76,25 @@ type Written = Result<ViewsSnapshot, SnapshotError>;
 
 /// Asks the writer for snapshots.
 #[derive(Debug, Clone)]
-pub struct SnapshotRequests(mpsc::Sender<oneshot::Sender<Written>>);
+pub struct SnapshotRequests {
+    sender: mpsc::Sender<oneshot::Sender<Written>>,
+    failures: Arc<AtomicU32>,
+}
 
 impl SnapshotRequests {
+    /// Whether none could be written, twice in a row: one failure may be an election in the NATS cluster.
+    #[must_use]
+    pub fn are_failing(&self) -> bool {
+        self.failures.load(Ordering::Relaxed) >= 2
+    }
+
     /// Has a snapshot written now, and waits for it.
     ///
     /// # Errors
     /// Returns a [`SnapshotError`].
     pub async fn create(&self) -> Written {
         let (sender, written) = oneshot::channel();
-        let sent = self.0.send(sender).await;
+        let sent = self.sender.send(sender).await;
         sent.map_err(|_| SnapshotError::Ended)?;
         written.await.unwrap_or(Err(SnapshotError::Ended))
     }
@@ -101,6 +111,8 @@ pub struct SnapshotWriter {
     /// Zero is never.
     every: Duration,
     requests: mpsc::Receiver<oneshot::Sender<Written>>,
+    /// Those since the last success.
+    failures: Arc<AtomicU32>,
 }
 
 impl SnapshotWriter {
@@ -112,6 +124,7 @@ impl SnapshotWriter {
         every: Duration,
     ) -> (Self, SnapshotRequests) {
         let (sender, requests) = mpsc::channel(REQUESTS_MAX);
+        let failures = Arc::<AtomicU32>::default();
         let writer = Self {
             log,
             views,
@@ -119,8 +132,9 @@ impl SnapshotWriter {
             secret,
             every,
             requests,
+            failures: Arc::clone(&failures),
         };
-        (writer, SnapshotRequests(sender))
+        (writer, SnapshotRequests { sender, failures })
     }
 
     /// Writes snapshots until dropped.
@@ -130,14 +144,12 @@ impl SnapshotWriter {
             tokio::select! {
                 () = sleep(wait) => match self.write_if_due().await {
                     // Another replica writes it.
-                    Ok(()) | Err(SnapshotError::Busy | SnapshotError::NotLive) => {}
-                    Err(error) => failed(&error),
+                    Err(SnapshotError::Busy | SnapshotError::NotLive) => {}
+                    outcome => self.note_outcome(outcome.as_ref().err()),
                 },
                 Some(requested) = self.requests.recv() => {
                     let written = self.write_alone(false).await;
-                    if let Err(error) = &written {
-                        failed(error);
-                    }
+                    self.note_outcome(written.as_ref().err());
                     // Nobody may wait for it any more.
                     let _ = requested.send(written);
                 }
@@ -150,6 +162,17 @@ impl SnapshotWriter {
         }
     }
 
+    fn note_outcome(&self, error: Option<&SnapshotError>) {
+        let Some(error) = error else {
+            self.failures.store(0, Ordering::Relaxed);
+            return;
+        };
+        tracing::warn!(%error, "cannot write a snapshot of the views");
+        metrics::snapshot_failed();
+        self.failures.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Writes a snapshot, or finds that none is needed.
     async fn write_if_due(&self) -> Result<(), SnapshotError> {
         if self.is_due().await {
             self.write_alone(true).await.map(drop)
@@ -329,11 +352,6 @@ fn check(lease: &Lease) -> Result<(), SnapshotError> {
     } else {
         Err(SnapshotError::Fenced("the lease ended"))
     }
-}
-
-fn failed(error: &SnapshotError) {
-    tracing::warn!(%error, "cannot write a snapshot of the views");
-    metrics::snapshot_failed();
 }
 
 fn note(latest: Option<&ViewsSnapshot>) {
