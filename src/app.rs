@@ -127,7 +127,7 @@ pub struct Service {
     pub tasks: Supervisor,
     use_log: UseLog,
     /// The threads of the tasks that follow the log.
-    _log_runtime: DetachedRuntime,
+    log_runtime: DetachedRuntime,
     shutdown: Shutdown,
 }
 
@@ -178,7 +178,7 @@ impl Service {
         start.send_mails(&app);
         Ok(Self {
             tasks: start.tasks,
-            _log_runtime: start.log_runtime,
+            log_runtime: start.log_runtime,
             admin_access: (Arc::new(config.admin_access), config.admin.ip()),
             http,
             admin,
@@ -198,6 +198,11 @@ impl Service {
 
     /// Serves until the shutdown, drains, and flushes the store.
     ///
+    /// The threads of requests and of the log.
+    pub fn runtimes(&self) -> Vec<Handle> {
+        vec![Handle::current(), self.log_runtime.handle().clone()]
+    }
+
     /// # Errors
     /// Returns [`TaskEnded`] if a task of the service ended before the shutdown. The service then shuts itself down.
     pub async fn run(mut self) -> Result<(), TaskEnded> {

@@ -344,6 +344,7 @@ impl Serve {
         }
         manager.listening();
         let app = Arc::clone(&service.app);
+        manager.send_signs_of_life(service.runtimes());
         let reload = Reload {
             plans: self.service.plans.clone(),
             keys: Arc::clone(&app.keys),
