@@ -145,7 +145,9 @@ impl Service {
         let views = Arc::new(Views::open(&config.data)?);
         let mut start = Start::new(&config, &shutdown)?;
         let logs = start.connect().await?;
-        let fold = start.fold(views, &logs);
+        // Others ask it in plain HTTP.
+        let plain = config.tls.is_none().then(|| http.listener.local_addr());
+        let fold = start.fold(views, &logs, plain.transpose()?);
         let accounts = start.follow_accounts(&logs)?;
         let health = health(&config, &logs, &fold, &accounts, &draining);
         let fan_out = start.fan_out(&health)?;
@@ -196,13 +198,13 @@ impl Service {
         self.admin.listener.local_addr()
     }
 
-    /// Serves until the shutdown, drains, and flushes the store.
-    ///
     /// The threads of requests and of the log.
     pub fn runtimes(&self) -> Vec<Handle> {
         vec![Handle::current(), self.log_runtime.handle().clone()]
     }
 
+    /// Serves until the shutdown, drains, and flushes the store.
+    ///
     /// # Errors
     /// Returns [`TaskEnded`] if a task of the service ended before the shutdown. The service then shuts itself down.
     pub async fn run(mut self) -> Result<(), TaskEnded> {
@@ -330,7 +332,7 @@ impl<'a> Start<'a> {
     }
 
     /// Starts to fold the log, to watch whether this replica lags while others do not, and to write snapshots.
-    fn fold(&mut self, views: Arc<Views>, logs: &Logs) -> Fold {
+    fn fold(&mut self, views: Arc<Views>, logs: &Logs, http: Option<SocketAddr>) -> Fold {
         let feed = Feed::default();
         let replica: Arc<str> = Uuid::now_v7().to_string().into();
         let announcer = self.announce(&logs.events, &replica);
@@ -344,7 +346,7 @@ impl<'a> Start<'a> {
         let log = &logs.events;
         let status = &projector.status;
         let lag_max = self.config.lag_max;
-        let (task, lag) = LagWatch::new(log.clone(), replica, lag_max, status.clone());
+        let (task, lag) = LagWatch::new(log.clone(), replica, http, lag_max, status.clone());
         self.spawn("lag", task.run());
         let every = self.config.snapshot_every;
         let (task, snapshots) =
@@ -403,6 +405,7 @@ impl<'a> Start<'a> {
             metrics: Arc::new(LiveMetrics::default()),
             keys: Arc::clone(&health.keys),
             monitor: health.monitor.clone(),
+            lag: health.lag.clone(),
             shutdown: self.shutdown.clone(),
         };
         let per_network = NetworkConnections::new(self.config.connections_per_network);
