@@ -135,7 +135,7 @@ pub struct Service {
     pub tasks: Supervisor,
     use_log: UseLog,
     /// The threads of the tasks that follow the log.
-    _log_runtime: DetachedRuntime,
+    log_runtime: DetachedRuntime,
     shutdown: Shutdown,
 }
 
@@ -153,7 +153,9 @@ impl Service {
         let views = Arc::new(Views::open(&config.data)?);
         let mut start = Start::new(&config, &shutdown)?;
         let logs = start.connect().await?;
-        let fold = start.fold(views, &logs);
+        // Others ask it in plain HTTP.
+        let plain = config.tls.is_none().then(|| http.listener.local_addr());
+        let fold = start.fold(views, &logs, plain.transpose()?);
         let accounts = start.follow_accounts(&logs)?;
         let health = health(&config, &logs, &fold, &accounts, &draining);
         let fan_out = start.fan_out(&health)?;
@@ -189,7 +191,7 @@ impl Service {
         start.send_mails(&app);
         Ok(Self {
             tasks: start.tasks,
-            _log_runtime: start.log_runtime,
+            log_runtime: start.log_runtime,
             admin_access: (Arc::new(config.admin_access), config.admin.ip()),
             http,
             admin,
@@ -205,6 +207,11 @@ impl Service {
 
     pub fn admin_addr(&self) -> io::Result<SocketAddr> {
         self.admin.listener.local_addr()
+    }
+
+    /// The threads of requests and of the log.
+    pub fn runtimes(&self) -> Vec<Handle> {
+        vec![Handle::current(), self.log_runtime.handle().clone()]
     }
 
     /// Serves until the shutdown, drains, and flushes the store.
@@ -337,7 +344,7 @@ impl<'a> Start<'a> {
     }
 
     /// Starts to fold the log, to watch whether this replica lags while others do not, and to write snapshots.
-    fn fold(&mut self, views: Arc<Views>, logs: &Logs) -> Fold {
+    fn fold(&mut self, views: Arc<Views>, logs: &Logs, http: Option<SocketAddr>) -> Fold {
         let feed = Feed::default();
         let replica: Arc<str> = Uuid::now_v7().to_string().into();
         let announcer = self.announce(&logs.events, &replica);
@@ -352,7 +359,7 @@ impl<'a> Start<'a> {
         let log = &logs.events;
         let status = &projector.status;
         let lag_max = self.config.lag_max;
-        let (task, lag) = LagWatch::new(log.clone(), replica, lag_max, status.clone());
+        let (task, lag) = LagWatch::new(log.clone(), replica, http, lag_max, status.clone());
         self.spawn("lag", task.run());
         let (task, snapshots) = SnapshotWriter::new(
             log.clone(),
@@ -415,6 +422,7 @@ impl<'a> Start<'a> {
             metrics: Arc::new(LiveMetrics::default()),
             keys: Arc::clone(&health.keys),
             monitor: health.monitor.clone(),
+            lag: health.lag.clone(),
             shutdown: self.shutdown.clone(),
         };
         let per_network = NetworkConnections::new(self.config.connections_per_network);

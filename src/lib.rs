@@ -20,7 +20,7 @@
 //! | [`mail`] | mails to subscribers: outbox, templates, transports | `accounts`, `atomic_file`, `log`, `metrics`, `public_url`, `shutdown` |
 //! | [`projector`] | follows the log, folds events, commits views | `atomic_file`, `clock`, `feed`, `log`, `metrics` |
 //! | [`health`] | what is wrong with the service, and what that means | `accounts`, `feed`, `log`, `projector`, `shutdown` |
-//! | [`live`] | the live channel: fan-out, sessions, protocol | `accounts`, `feed`, `health`, `limits`, `metrics`, `shutdown`, `tls` |
+//! | [`live`] | the live channel: fan-out, sessions, protocol | `accounts`, `feed`, `health`, `limits`, `metrics`, `projector`, `shutdown`, `tls` |
 //! | [`asyncapi`] | the AsyncAPI document of the live channel and the log | `json_schema`, `live`, `log`, `projector` |
 //! | [`http`] | the JSON API, the pages and the WebSocket handshake, on axum | all above but `atomic_file`, `mail`, `supervisor` |
 //! | [`app`] | the composition root: builds and runs the service | all above but `asyncapi`, `atomic_file`, `json_schema` |

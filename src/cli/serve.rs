@@ -123,9 +123,10 @@ pub(super) struct ServiceArgs {
     /// Time for which keys are accepted while the service cannot learn whether any was revoked: 10s or more.
     #[arg(long, env = "RAILBIRD_KEYS_STALE_MAX", value_name = "DURATION", default_value = "1h", value_parser = parse_keys_stale_max)]
     keys_stale_max: SignedDuration,
-    /// Time for which the views may lag behind the log before `/readyz` is 503, so that the balancer uses other
-    /// replicas. It stays 200 unless another replica is known to be fresh. 0s is no limit.
-    #[arg(long, env = "RAILBIRD_LAG_MAX", value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
+    /// Time for which the views may not be known to hold the whole log, as without NATS, before `/readyz` is 503 and
+    /// live clients are closed, so that they use other replicas. Only while another replica answers that it is fresh.
+    /// 0s is no limit.
+    #[arg(long, env = "RAILBIRD_LAG_MAX", value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
     lag_max: SignedDuration,
     /// Log each response at `info`, not only at `debug`: request id, method, path, status, latency, and key id.
     #[arg(long, env = "RAILBIRD_ACCESS_LOG")]
@@ -403,6 +404,7 @@ impl Serve {
             tracing::warn!("--smtp-url is not set: {NO_MAIL}");
         }
         manager.listening();
+        manager.send_signs_of_life(service.runtimes());
         let app = Arc::clone(&service.app);
         let reload = Reload {
             plans: self.service.plans.clone(),

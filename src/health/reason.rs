@@ -174,7 +174,7 @@ impl Reason {
             Self::NoViews => [OPENS_DATA, OPENS_DATA, NONE, NONE],
             Self::KeysNotRead => [READS_KEYS, READS_KEYS, NONE, NONE],
             Self::KeysStale => [NOT_ANSWERED, NOT_ANSWERED, NONE, NONE],
-            Self::Lagging => [OLD_ANSWERS, OLD_PRICES, NONE, NONE],
+            Self::Lagging => [OLD_ANSWERS, NO_NEW_CONNECTIONS, NONE, NONE],
             Self::Disconnected => [NONE, NONE, LOG_AWAY, NO_SUBSCRIPTIONS],
             Self::ViewsDown => [OLD_ANSWERS, NO_PRICES, LOG_SILENT, NO_SUBSCRIPTIONS],
             Self::ViewsStale => [OLD_ANSWERS, OLD_PRICES, LOG_LATE, NONE],

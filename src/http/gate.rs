@@ -37,6 +37,9 @@ const LIVE: &str = "/ws/";
 /// Costs no quota: it says what is left.
 const ACCOUNT: &str = "/api/v1/account";
 
+/// A proxy sends it that repeats a request at another replica after a 503. Without, old views are better than none.
+const PREFER_FRESH: HeaderName = HeaderName::from_static("railbird-prefer-fresh");
+
 /// Is never a key.
 const NO_KEY: &str = "";
 
@@ -160,6 +163,10 @@ fn admit(
     let of_query = query.as_ref().and_then(|query| query.get("api_key"));
     let key = api_key(request.headers(), of_query);
     let entry = app.authorize(key, peer, request.headers())?;
+    let can_leave = is_live || request.headers().contains_key(PREFER_FRESH);
+    if can_leave && app.health.lag.should_leave() {
+        return Err(ApiError::unready(Reason::Lagging));
+    }
     let rate_limit = match path {
         ACCOUNT => None,
         _ => app.count(&entry)?,

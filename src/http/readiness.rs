@@ -1,6 +1,7 @@
 //! `/healthz`, and [`Readiness`]: the document at `/readyz`.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use axum::Json;
@@ -51,6 +52,8 @@ pub(super) struct AdminStatus {
     failure: Option<String>,
     /// Why views were not continued, and whether new ones are in force; empty if all were.
     store: String,
+    /// The addresses of the other replicas, which are asked whether they are fresh.
+    replicas: Vec<SocketAddr>,
 }
 
 /// The progress of the views in the log.
@@ -160,6 +163,7 @@ impl AdminStatus {
             readiness: Readiness::of(app, None),
             failure: failure.map(|failure| failure.reason),
             store: app.views.note(),
+            replicas: app.health.lag.other_replicas(),
         }
     }
 }

@@ -38,6 +38,11 @@ pub(crate) enum CloseReason {
         /// The clients that leave together.
         leaving: usize,
     },
+    /// The views lag, and those of another replica do not.
+    Lagging {
+        /// The clients that leave together.
+        leaving: usize,
+    },
 }
 
 impl CloseReason {
@@ -69,6 +74,7 @@ impl CloseReason {
                 true,
                 "it is not known for too long whether keys were revoked",
             ),
+            Self::Lagging { .. } => (1013, true, "this replica lags, and another one does not"),
         }
     }
 
@@ -88,7 +94,9 @@ impl CloseReason {
             return 0;
         }
         let leaving = match self {
-            Self::ServiceStopping { leaving } | Self::KeysStale { leaving } => *leaving,
+            Self::ServiceStopping { leaving }
+            | Self::KeysStale { leaving }
+            | Self::Lagging { leaving } => *leaving,
             _ => 1,
         };
         let Range { start, end } = RETRY_AFTER_MS;
@@ -120,6 +128,7 @@ mod tests {
             (CloseReason::NotSending, true),
             (CloseReason::TooManyConnections, true),
             (CloseReason::KeysStale { leaving: 1 }, true),
+            (CloseReason::Lagging { leaving: 1 }, true),
         ] {
             assert!(CloseReason::CODES.contains(&reason.code()), "{reason:?}");
             let expected = if can_retry { 500..5_000 } else { 0..1 };

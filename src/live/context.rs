@@ -6,6 +6,7 @@ use crate::accounts::KeyCache;
 use crate::feed::Feed;
 use crate::health::FeedMonitor;
 use crate::metrics::LiveMetrics;
+use crate::projector::lag::Lag;
 use crate::shutdown::Shutdown;
 
 /// What every part of the live channel uses. Clones share it.
@@ -15,6 +16,7 @@ pub struct LiveContext {
     pub metrics: Arc<LiveMetrics>,
     pub keys: Arc<KeyCache>,
     pub monitor: FeedMonitor,
+    pub lag: Lag,
     pub shutdown: Shutdown,
 }
 

@@ -160,6 +160,7 @@ mod tests {
     use crate::limits::plans::Plans;
     use crate::live::LiveContext;
     use crate::log::ConnectionStatus;
+    use crate::projector::lag::Lag;
     use crate::projector::{Phase, Status};
     use crate::shutdown::Shutdown;
 
@@ -168,6 +169,7 @@ mod tests {
             phase: Phase::Live,
             ..Status::new()
         };
+        let status = watch::channel(status).1;
         let connection = ConnectionStatus {
             up: true,
             number: 1,
@@ -176,7 +178,8 @@ mod tests {
             feed: Feed::default(),
             metrics: Arc::default(),
             keys: Arc::new(KeyCache::new(Plans::default(), Duration::MAX)),
-            monitor: FeedMonitor::new(watch::channel(status).1, watch::channel(connection).1),
+            monitor: FeedMonitor::new(status.clone(), watch::channel(connection).1),
+            lag: Lag::new(Duration::ZERO, status).0,
             shutdown: Shutdown::new(),
         }
     }

@@ -371,14 +371,19 @@ impl Shard {
         is_excluded.then_some(CloseReason::LiveOddsNotIncluded)
     }
 
-    /// Closes clients whose key has become invalid, and sends a heartbeat to everyone if the feed's health has changed.
+    /// Closes clients whose key has become invalid, or that another replica serves better, and sends a heartbeat to
+    /// everyone if the feed's health has changed.
     fn check_keys_and_health(&self) {
         let now = Instant::now();
         let keys = &self.context.keys;
         let lost_keys = keys.losses();
+        let leaving = self.context.metrics.sockets_open();
         if keys.is_complete() && keys.is_stale() {
-            let leaving = self.context.metrics.sockets_open();
             let reason = CloseReason::KeysStale { leaving };
+            self.for_each_session(|session| session.close(&reason, now));
+        }
+        if self.context.lag.should_leave() {
+            let reason = CloseReason::Lagging { leaving };
             self.for_each_session(|session| session.close(&reason, now));
         }
         if lost_keys != self.lost_keys.get() && keys.is_complete() {

@@ -33,10 +33,10 @@ impl Balancer {
             ),
             // The hard limit of open files may be lower here.
             ("maxconn 40000", "maxconn 4000".to_owned()),
-            ("bind :80\n", format!("bind {plain}\n")),
+            ("bind :80,:::80 v6only\n", format!("bind {plain}\n")),
             // Without TLS, which costs as much as all else here. The tests of ops/ have it.
             (
-                "bind :443 ssl crt /etc/haproxy/certs/racing.example.pem alpn http/1.1",
+                "bind :443,:::443 v6only ssl crt /etc/haproxy/certs/racing.example.pem alpn http/1.1",
                 format!("bind {address}"),
             ),
             (

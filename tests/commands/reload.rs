@@ -72,6 +72,25 @@ fn signal(serving: &Serving, signal: Signal) {
     kill_process(id, signal).unwrap();
 }
 
+#[tokio::test]
+async fn a_service_manager_is_sent_signs_of_life_if_it_watches() {
+    let (nats, data) = (Nats::start(), tempfile::tempdir().unwrap());
+    let (manager, address) = Manager::in_folder(data.path());
+    let mut serve = command();
+    serve.env("NOTIFY_SOCKET", address);
+    serve.env("WATCHDOG_USEC", "200000");
+    let flags = ["--http", "127.0.0.1:0", "--nats", &nats.url()];
+    let serving = Serving::start_as(serve, &flags, &data.path().join("data"));
+    for _ in 0..3 {
+        manager.until("WATCHDOG=1").await;
+    }
+    // The drain is watched, too.
+    signal(&serving, Signal::TERM);
+    manager.until("STOPPING=1").await;
+    manager.until("WATCHDOG=1").await;
+    assert_eq!(serving.until_ended().await.0, Some(0));
+}
+
 /// Has a service read its files again, and waits until it has.
 async fn reload(serving: &Serving, manager: &Manager) {
     signal(serving, Signal::HUP);

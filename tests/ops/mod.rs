@@ -2,6 +2,7 @@
 
 mod cluster;
 mod containers;
+mod fresh;
 mod kubernetes;
 mod load;
 mod monitoring;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::proxy::{Proxy, ProxyKind, free_address};
+use super::proxy::{Proxy, ProxyKind, client, free_address, of_ipv6};
 use crate::support::*;
 
 const CARD: &str = "/api/v1/racecards/2026-11-21";
@@ -66,7 +66,7 @@ async fn passes_on(kind: ProxyKind) {
     socket.until("odds_update").await;
     drop(socket);
 
-    assert_the_connection_is_limited(&tunnel).await;
+    assert_clients_are_limited_apart(&tunnel, &proxy, &authority, &key).await;
 
     // Both replicas are away, which is an error of each request.
     railbird.stop().await;
@@ -91,6 +91,23 @@ async fn passes_on(kind: ProxyKind) {
         assert!(logged().contains(reply.header("x-request-id")));
     }
     assert!(!logged().contains("rb_"), "{}", logged());
+}
+
+/// One by IPv6 is another one than one by IPv4.
+async fn assert_clients_are_limited_apart(
+    tunnel: &Tunnel,
+    proxy: &Proxy,
+    authority: &Authority,
+    key: &str,
+) {
+    let ipv6 = Tunnel::to(of_ipv6(proxy.address), client(authority)).await;
+    let headers = [("x-api-key", key)];
+    let reply = request(ipv6.address, "GET", CARD, &headers).await;
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    assert_the_connection_is_limited(&ipv6).await;
+    let reply = request(tunnel.address, "GET", CARD, &[]).await;
+    assert_eq!(reply.status, 401, "{}", reply.text());
+    assert_the_connection_is_limited(tunnel).await;
 }
 
 /// A client cannot choose its address: all requests without a key count for one.
@@ -163,7 +180,21 @@ async fn replica(app: axum::Router) -> std::net::SocketAddr {
 }
 
 #[tokio::test]
+async fn nginx_repeats_a_get_at_another_replica_if_one_hangs() {
+    repeats_a_get(ProxyKind::Nginx).await;
+}
+
+#[tokio::test]
 async fn haproxy_repeats_a_get_at_another_replica_if_one_hangs() {
+    repeats_a_get(ProxyKind::Haproxy).await;
+}
+
+#[tokio::test]
+async fn caddy_repeats_a_get_at_another_replica_if_one_hangs() {
+    repeats_a_get(ProxyKind::Caddy).await;
+}
+
+async fn repeats_a_get(kind: ProxyKind) {
     let ready = || axum::Router::new().route("/readyz", axum::routing::get("ready"));
     let (reached, mut hanging) = tokio::sync::mpsc::channel::<()>(1);
     let hangs = ready().fallback(move || {
@@ -178,7 +209,7 @@ async fn haproxy_repeats_a_get_at_another_replica_if_one_hangs() {
         replica(ready().fallback(|| async { "answered" })).await,
     ];
     let (folder, authority) = (tempfile::tempdir().unwrap(), Authority::new());
-    let started = Proxy::start(ProxyKind::Haproxy, folder.path(), &authority, replicas).await;
+    let started = Proxy::start(kind, folder.path(), &authority, replicas).await;
     let Some(proxy) = started else {
         return;
     };
@@ -187,5 +218,24 @@ async fn haproxy_repeats_a_get_at_another_replica_if_one_hangs() {
     while hanging.try_recv().is_err() {
         let reply = request(tunnel.address, "GET", CARD, &[]).await;
         assert_eq!((reply.status, &*reply.text()), (200, "answered"));
+    }
+}
+
+/// Longer than the service takes for an answer, as docs/limits.md has it, and shorter than our own clients wait.
+#[test]
+fn each_proxy_gives_a_replica_up_before_clients_give_up() {
+    for (file, setting) in [
+        ("nginx.conf", "location / {proxy_pass http://railbird;"),
+        ("haproxy.cfg", "timeout server "),
+        ("Caddyfile", "response_header_timeout "),
+    ] {
+        let text = super::shipped(file, &[]);
+        let lines = text.lines().map(str::trim);
+        let text: String = lines.filter(|line| !line.starts_with('#')).collect();
+        let (_, after) = text.split_once(setting).unwrap();
+        let seconds = after.trim_start_matches("proxy_read_timeout ");
+        let (seconds, _) = seconds.split_once('s').unwrap();
+        let seconds: u64 = seconds.parse().unwrap();
+        assert!((6..10).contains(&seconds), "{file}: {seconds}");
     }
 }

@@ -1,6 +1,6 @@
 //! [`Proxy`]: a proxy with the shipped configuration, on free ports.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::{Ipv6Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -27,6 +27,11 @@ pub(super) struct Proxy {
 pub(crate) fn free_address() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap()
+}
+
+/// The same port for IPv6.
+pub(super) fn of_ipv6(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(Ipv6Addr::LOCALHOST.into(), address.port())
 }
 
 impl ProxyKind {
@@ -74,7 +79,9 @@ fn nginx(folder: &Path, files: &PemFiles, addresses: &Addresses) -> Command {
     let (cert, key) = (format!("{at}/fullchain.pem"), format!("{at}/privkey.pem"));
     let changes = [
         ("listen 80;", format!("listen {plain};")),
+        ("listen [::]:80;", format!("listen {};", of_ipv6(*plain))),
         ("listen 443 ssl;", format!("listen {encrypted} ssl;")),
+        ("listen [::]:443", format!("listen {}", of_ipv6(*encrypted))),
         (&cert, files.cert.display().to_string()),
         (&key, files.key.display().to_string()),
         ("/var/log/nginx/", format!("{}/", folder.display())),
@@ -105,8 +112,14 @@ fn haproxy(folder: &Path, files: &PemFiles, addresses: &Addresses) -> Command {
         (privileges, String::new()),
         // The hard limit of open files may be lower here.
         ("maxconn 40000", "maxconn 4000".to_owned()),
-        ("bind :80\n", format!("bind {plain}\n")),
-        ("bind :443 ", format!("bind {encrypted} ")),
+        (
+            "bind :80,:::80 ",
+            format!("bind {plain},{} ", of_ipv6(*plain)),
+        ),
+        (
+            "bind :443,:::443 ",
+            format!("bind {encrypted},{} ", of_ipv6(*encrypted)),
+        ),
         (
             "/etc/haproxy/certs/racing.example.pem",
             both.display().to_string(),

@@ -53,6 +53,21 @@ fn systemd_accepts_the_unit_of_a_replica_and_finds_it_confined() {
 }
 
 #[test]
+fn no_unit_writes_cores_and_a_replica_is_watched() {
+    for unit in [
+        "nats-server.service",
+        "nats-cluster@.service",
+        "railbird@.service",
+        "railbird-backup.service",
+    ] {
+        assert!(shipped(unit, &[]).contains("\nLimitCORE=0\n"), "{unit}");
+    }
+    // SIGABRT, the default, does not end a process that is stopped.
+    let replica = shipped("railbird@.service", &[]);
+    assert!(replica.contains("\nWatchdogSec=10\nWatchdogSignal=SIGKILL\n"));
+}
+
+#[test]
 fn systemd_accepts_the_unit_of_nats_server_and_finds_it_confined() {
     let nats = std::env::var("RAILBIRD_NATS_SERVER").unwrap_or_else(|_| "nats-server".to_owned());
     let replacements = [("/usr/local/bin/nats-server", nats)];

@@ -156,6 +156,14 @@ impl Serving {
     }
 
     /// Waits until its reads are right, by the admin address: that of a service with TLS is plain, too.
+    pub(crate) async fn until_it_knows_another_replica(&self) {
+        eventually("another replica is known", async || {
+            let status = request(self.admin, "GET", "/status", &[]).await.json();
+            status["replicas"] != serde_json::json!([])
+        })
+        .await;
+    }
+
     pub(crate) async fn until_ready(&self) {
         eventually("the service is ready", || async {
             let status = request(self.admin, "GET", "/status", &[]).await;

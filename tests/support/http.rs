@@ -137,7 +137,11 @@ async fn exchange(
 pub(crate) const SMALL_BUFFER_BYTES: u32 = 256 * 1024;
 
 pub(crate) async fn connect_with_small_buffer(address: SocketAddr) -> TcpStream {
-    let socket = TcpSocket::new_v4().unwrap();
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4(),
+        SocketAddr::V6(_) => TcpSocket::new_v6(),
+    };
+    let socket = socket.unwrap();
     socket.set_recv_buffer_size(SMALL_BUFFER_BYTES).unwrap();
     socket.set_nodelay(true).unwrap();
     socket.connect(address).await.unwrap()

@@ -117,6 +117,12 @@ impl Nats {
         format!("nats://{user}:{password}@127.0.0.1:{}", self.port)
     }
 
+    /// The same by a connection that can be cut.
+    pub(crate) fn url_by(&self, address: SocketAddr) -> String {
+        self.url()
+            .replace(&self.address().to_string(), &address.to_string())
+    }
+
     pub(crate) fn password_of(&self, user: &str) -> String {
         let password = self.passwords.get(user).cloned();
         password.unwrap_or_else(|| format!("p-{user}"))

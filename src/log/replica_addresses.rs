@@ -1,5 +1,6 @@
-//! Replicas of the service: which of them have fresh views. An entry that is not repeated ends with the term of a
-//! lease.
+//! Replicas of the service: where each answers requests. An entry that is not repeated ends with the term of a lease.
+
+use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -17,50 +18,51 @@ const REPLICAS_MAX: usize = 64;
 /// An entry of a replica.
 #[derive(Debug, Serialize, Deserialize)]
 struct ReplicaEntry {
-    is_fresh: bool,
-    /// The last event of its views.
-    seq: u64,
+    /// Its public address, in plain HTTP.
+    http: SocketAddr,
 }
 
 impl Log {
-    /// Notes for the others whether the views of a replica are fresh.
+    /// Notes for the others where a replica listens. Of one that listens on all addresses, they are given the one from
+    /// which it has connected to NATS.
     ///
     /// # Errors
     /// Returns a [`LogError`], such as [`LogError::Denied`] if this user may not use the bucket of leases.
     pub async fn note_replica(
         &self,
         replica: &str,
-        is_fresh: bool,
-        seq: u64,
+        mut listening: SocketAddr,
     ) -> Result<(), LogError> {
-        let entry = ReplicaEntry { is_fresh, seq };
+        let seen: Result<IpAddr, _> = self.client.server_info().client_ip.parse();
+        if let (true, Ok(seen)) = (listening.ip().is_unspecified(), seen) {
+            listening.set_ip(seen);
+        }
+        let entry = ReplicaEntry { http: listening };
         let outgoing = Outgoing {
             subject: format!("{PREFIX}{replica}"),
             id: Uuid::now_v7().to_string(),
-            payload: serde_json::to_vec(&entry).expect("numbers are JSON"),
+            payload: serde_json::to_vec(&entry).expect("an address is JSON"),
         };
         self.append_once(&outgoing).await?;
         Ok(())
     }
 
-    /// Whether a replica other than this one has fresh views, as far as it has noted that lately.
+    /// The addresses of the replicas other than this one, as far as they have noted them lately.
     ///
     /// # Errors
     /// As [`Log::note_replica`].
-    pub async fn another_is_fresh(&self, replica: &str) -> Result<bool, LogError> {
+    pub async fn other_replicas(&self, replica: &str) -> Result<Vec<SocketAddr>, LogError> {
         let own = format!("{PREFIX}{replica}");
         let all = format!("{PREFIX}*");
-        let mut from = 1;
+        let (mut from, mut others) = (1, Vec::new());
         for _ in 0..REPLICAS_MAX {
             let Some(found) = self.next_message(LEASES, from, &all).await? else {
-                return Ok(false);
+                break;
             };
             from = found.seq + 1;
             let entry = serde_json::from_slice::<ReplicaEntry>(&found.payload);
-            if found.subject() != own && entry.is_ok_and(|entry| entry.is_fresh) {
-                return Ok(true);
-            }
+            others.extend(entry.ok().filter(|_| found.subject() != own));
         }
-        Ok(false)
+        Ok(others.into_iter().map(|entry| entry.http).collect())
     }
 }
