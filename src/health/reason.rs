@@ -42,6 +42,10 @@ pub enum Reason {
     Starting,
     /// Views are built in place of others.
     Rebuilding,
+    /// Servers of the log are away, or lack what it has.
+    LogServersAway,
+    /// Acknowledged events can be lost, as far as can be seen.
+    LogAtRisk,
     MailLate,
 }
 
@@ -97,6 +101,9 @@ const LOG_SILENT: Impact = Down("The log of events does not answer.");
 const LOG_LATE: Impact = Degraded("The log of events answers late.");
 const SHOWN_SOON: Impact = Operational("Events are recorded, and will be shown soon.");
 const NOT_SHOWN: Impact = Degraded("Events are recorded, but not shown yet.");
+const FEWER_SERVERS: Impact = Degraded("Events are recorded on fewer servers than they should be.");
+const AT_RISK: Impact =
+    Degraded("Events are recorded, but may be lost if a machine of the log fails.");
 const NO_SUBSCRIPTIONS: Impact = Degraded("Subscriptions cannot be saved at the moment.");
 const MAILS_LATE: Impact = Degraded("Mails with keys are late.");
 
@@ -105,7 +112,7 @@ const FAILED: &str = "the views cannot be read or written; the admin address has
 
 impl Reason {
     /// Every reason, in the order in which they are named.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 22] = [
         Self::DiskFull,
         Self::FoldFailed,
         Self::Stopping,
@@ -125,6 +132,8 @@ impl Reason {
         Self::ViewsBehind,
         Self::Starting,
         Self::Rebuilding,
+        Self::LogServersAway,
+        Self::LogAtRisk,
         Self::MailLate,
     ];
 
@@ -150,6 +159,8 @@ impl Reason {
             | Self::ViewsBehind
             | Self::Starting
             | Self::Rebuilding
+            | Self::LogServersAway
+            | Self::LogAtRisk
             | Self::MailLate => return None,
         })
     }
@@ -174,6 +185,8 @@ impl Reason {
             Self::ViewsStale => [OLD_ANSWERS, OLD_PRICES, LOG_LATE, NONE],
             Self::ViewsBehind | Self::Starting => [OLD_ANSWERS, OLD_PRICES, SHOWN_SOON, NONE],
             Self::Rebuilding => [NONE; 4],
+            Self::LogServersAway => [NONE, NONE, FEWER_SERVERS, NONE],
+            Self::LogAtRisk => [NONE, NONE, AT_RISK, NONE],
             Self::MailLate => [NONE, NONE, NONE, MAILS_LATE],
         }
     }
@@ -199,7 +212,9 @@ impl Reason {
             | Self::KeysNotRead
             | Self::Lagging
             | Self::Disconnected
-            | Self::Starting => None,
+            | Self::Starting
+            | Self::LogServersAway
+            | Self::LogAtRisk => None,
         }
     }
 
@@ -216,6 +231,8 @@ impl Reason {
             | Self::KeysStale
             | Self::Lagging => Some("RailbirdNotReady"),
             Self::ViewsDown => Some("RailbirdViewsOld"),
+            Self::LogServersAway => Some("RailbirdNatsServersAway"),
+            Self::LogAtRisk => Some("RailbirdLogAtRisk"),
             Self::MailLate => Some("RailbirdMailLate"),
             Self::Stopping
             | Self::OpeningViews

@@ -29,6 +29,10 @@ pub struct ServiceState {
     pub keys: KeysState,
     /// Whether the views lag while those of another replica do not.
     pub is_lagging: bool,
+    /// Whether servers of the log are away, or lack what it has.
+    pub are_servers_away: bool,
+    /// Whether acknowledged events can be lost, as far as can be seen.
+    pub has_risks: bool,
     /// How long the oldest mail has waited; `None` if the service sends no mail.
     pub oldest_mail: Option<Duration>,
     /// Whether the service is going to stop.
@@ -84,6 +88,8 @@ impl ServiceState {
             Reason::ViewsBehind => self.is_stale() && age < STALE_AFTER && self.has_been_live,
             Reason::Starting => self.is_stale() && age < STALE_AFTER && !self.has_been_live,
             Reason::Rebuilding => self.is_rebuilding,
+            Reason::LogServersAway => self.are_servers_away,
+            Reason::LogAtRisk => self.has_risks,
             Reason::MailLate => self.oldest_mail.is_some_and(|age| age >= MAIL_LATE_AFTER),
         }
     }

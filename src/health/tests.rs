@@ -27,6 +27,8 @@ fn working() -> ServiceState {
         has_been_live: true,
         keys: KeysState::Known,
         is_lagging: false,
+        are_servers_away: false,
+        has_risks: false,
         oldest_mail: Some(Duration::ZERO),
         is_draining: false,
     }
@@ -80,6 +82,8 @@ fn state_with(reason: Reason) -> ServiceState {
             state.fold.phase = Phase::CatchingUp;
         }
         Reason::Rebuilding => state.is_rebuilding = true,
+        Reason::LogServersAway => state.are_servers_away = true,
+        Reason::LogAtRisk => state.has_risks = true,
         Reason::MailLate => state.oldest_mail = Some(MAIL_LATE_AFTER),
     }
     state
@@ -164,6 +168,8 @@ fn each_trouble_impairs_the_parts_that_it_concerns() {
     check("ldlw", &[Stale, DiskFull], |s| failed(s, true));
     check("ldlw", &[Stale, FoldRestart], |s| failed(s, false));
     check("wwww", &[Rebuild], |s| s.is_rebuilding = true);
+    check("wwlw", &[], |s| s.are_servers_away = true);
+    check("wwlw", &[], |s| s.has_risks = true);
     check("wwwl", &[MailLate], |s| {
         s.oldest_mail = Some(MAIL_LATE_AFTER)
     });

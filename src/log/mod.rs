@@ -37,7 +37,7 @@ pub use append::{Appended, Appender, Outgoing};
 pub use backoff::Backoff;
 pub use connection::{ConnectionStatus, Log};
 pub use continuity::{Continuity, Divergence, Resolution};
-pub use durability::{Durability, JetStreamServer};
+pub use durability::{Durability, JetStreamServer, NatsServers};
 pub use error::LogError;
 pub use freshness::{Freshness, Head};
 pub use lease::{Lease, LeaseTerm, Role};
