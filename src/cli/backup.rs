@@ -194,7 +194,9 @@ impl Backup {
             return Ok(());
         };
         let servers = log.servers().await?;
-        if found.head.messages > SYNCED_MESSAGES_MAX && servers.values().any(|of| of.syncs_always) {
+        if found.head.messages > SYNCED_MESSAGES_MAX
+            && servers.answering.values().any(|of| of.syncs_always)
+        {
             bail!(
                 "nats-server syncs each of {} messages to disk, and gives up what takes so long: start it with \
                  `sync_interval: 2m` for the restore, see \"Restore\" in docs/production.md",

@@ -12,6 +12,7 @@ use super::admin::AdminClient;
 use super::backup::{Backup, Draft, missing};
 use super::backup_folders::BackupFolders;
 use super::backup_metrics::BackupMetrics;
+use super::log_status::LogStatus;
 use super::report::result;
 use crate::accounts::{self, AddressBook};
 use crate::log::{ACCOUNTS, ADDRESSES, Log, LogError, RACING, StreamName};
@@ -29,6 +30,14 @@ pub(super) struct LogCommand {
 
 #[derive(Debug, Subcommand)]
 enum LogSubcommand {
+    /// Show the nats-servers, their space, and all streams with leaders, followers and consumers.
+    ///
+    /// A follower that is away or behind is shown with the seconds for which its leader has not heard from it, and the
+    /// messages that it lacks. The user is admin.
+    #[command(
+        after_help = "Example:\n  railbird log status --nats nats://admin:...@127.0.0.1:4222"
+    )]
+    Status(LogStatus),
     /// Accept streams that are missing, replaced or shorter than what the service has read.
     ///
     /// The service then gives up what it has read of them. It creates a missing stream, folds the views from the log as
@@ -89,6 +98,7 @@ struct BackupFolder {
 impl LogCommand {
     pub(super) async fn run(self) -> anyhow::Result<()> {
         match self.command {
+            LogSubcommand::Status(status) => status.run().await,
             LogSubcommand::Accept(admin) => accept(&admin).await,
             LogSubcommand::Backup(backup) => backup.run().await,
             LogSubcommand::Check { folder } => {

@@ -12,6 +12,7 @@ mod feeders;
 mod import;
 mod keys;
 mod log;
+mod log_status;
 mod mailing;
 mod nats_server;
 mod open_files;
@@ -115,7 +116,7 @@ enum Command {
     Rejections(rejections::Rejections),
     /// Rebuild the views of a running service from the log, then swap them in.
     Rebuild(rebuild::RebuildCommand),
-    /// Back up and restore the log, and accept one that was lost or replaced.
+    /// Show the state of the log, back it up and restore it, and accept one that was lost or replaced.
     Log(log::LogCommand),
     /// Write, list and load snapshots of the views, from which new replicas start.
     Snapshot(snapshot::SnapshotCommand),

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde_json::Value;
 
 use crate::log::Appended;
 
@@ -30,6 +31,29 @@ pub(super) fn line(text: impl Display) {
 /// Writes a line of the command's result to standard output.
 pub(super) fn result(text: impl Display) {
     let _ = writeln!(std::io::stdout(), "{}", visible(&text.to_string()));
+}
+
+/// Writes some fields of rows to standard output, as an aligned table with a heading.
+pub(super) fn table(rows: impl Iterator<Item = Value>, columns: &str) {
+    let columns: Vec<&str> = columns.split(' ').collect();
+    let heading = columns.iter().map(|name| name.to_uppercase()).collect();
+    let cells = rows.map(|row| columns.iter().map(|name| cell(&row[name])).collect());
+    let table: Vec<Vec<String>> = std::iter::once(heading).chain(cells).collect();
+    let width = |column: usize| table.iter().map(|row| row[column].chars().count()).max();
+    let widths: Vec<usize> = (0..columns.len()).filter_map(width).collect();
+    for row in &table {
+        let cells = row.iter().zip(&widths);
+        let padded: Vec<_> = cells.map(|(cell, w)| format!("{cell:w$}")).collect();
+        result(padded.join("  ").trim_end());
+    }
+}
+
+fn cell(value: &Value) -> String {
+    match value {
+        Value::Null => "-".to_owned(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
 }
 
 /// A text in which what controls a terminal, or reverses how it is read, is written as in JSON. Feeders, files and

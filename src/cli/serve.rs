@@ -295,9 +295,9 @@ pub(super) struct Serve {
     /// if --drain-delay leaves less than 18s of it.
     #[arg(long, env = "RAILBIRD_STOP_TIMEOUT", value_name = "DURATION", value_parser = parse_duration)]
     stop_timeout: Option<SignedDuration>,
-    /// Exit if acknowledged events can be lost, by the settings of nats-server or of the streams, or if these cannot be
-    /// read; if --public-url is not https; and if NATS is on another machine, without TLS. Accept no key of `railbird
-    /// dev` (rb_dev_...).
+    /// Refuse to start if acknowledged events can be lost, by the settings of nats-server or of the streams, or if
+    /// these cannot be read; if --public-url is not https; and if NATS is on another machine, without TLS. Accept no
+    /// key of `railbird dev` (rb_dev_...).
     #[arg(long, env = "RAILBIRD_PRODUCTION")]
     pub(super) production: bool,
 }
@@ -423,7 +423,7 @@ impl Serve {
         let (drain_delay, ended) = tokio::select! {
             error = running.ended() => return Err(error),
             () = signals.next() => (self.drain_delay.unsigned_abs(), Ok(())),
-            Err(error) = wait_for_risks(app.durability.clone()), if self.production => (Duration::ZERO, Err(error.into())),
+            Err(error) = refuse_risks(app.health.durability.clone()), if self.production => (Duration::ZERO, Err(error.into())),
             () = manager.send_status(&app) => unreachable!("it is sent until dropped"),
             () = reloading => unreachable!("it waits for the next signal"),
         };
@@ -468,19 +468,23 @@ fn check_encrypted(nats: &NatsConfig) -> Result<(), WrongConfiguration> {
     })
 }
 
-/// Waits until the log is known to be one that can lose acknowledged events, or that cannot be known.
-async fn wait_for_risks(
+/// Waits for the first check of the log, and fails if acknowledged events can be lost, or if that cannot be known. What
+/// is found later is reported alone: without its replicas the service would lose more than by such a setting.
+async fn refuse_risks(
     mut durability: watch::Receiver<Option<Durability>>,
 ) -> Result<Infallible, WrongConfiguration> {
-    let is_risky = |found: &Option<Durability>| {
-        let risks = found.as_ref().map(Durability::risks);
-        risks.is_some_and(|risks| !risks.is_empty())
+    let is_judged = |found: &Option<Durability>| {
+        let found = found.as_ref();
+        found.is_some_and(|found| found.is_complete() || !found.risks().is_empty())
     };
-    let risks = match durability.wait_for(is_risky).await {
-        Ok(found) => found.as_ref().map(Durability::risks),
+    let risks = match durability.wait_for(is_judged).await {
+        Ok(found) => found.as_ref().map(Durability::risks).unwrap_or_default(),
         // The service has ended, which its caller reports.
-        Err(_) => return pending().await,
+        Err(_) => Vec::new(),
     };
-    let risks = risks.unwrap_or_default().join("; ");
+    if risks.is_empty() {
+        return pending().await;
+    }
+    let risks = risks.join("; ");
     Err(WrongConfiguration(format!("--production: {risks}")))
 }

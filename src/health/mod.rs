@@ -17,7 +17,7 @@ use tokio::sync::watch;
 
 use crate::accounts::{KeyCache, Ledger};
 use crate::feed::Feed;
-use crate::log::Continuity;
+use crate::log::{Continuity, Durability};
 use crate::projector::lag::Lag;
 use crate::projector::snapshots::SnapshotRequests;
 use crate::projector::views::Views;
@@ -39,6 +39,8 @@ pub struct Health {
     pub keys: Arc<KeyCache>,
     pub ledger: watch::Receiver<Ledger>,
     pub continuity: Continuity,
+    /// Whether the log keeps what it acknowledges; `None` before the first check.
+    pub durability: watch::Receiver<Option<Durability>>,
     pub lag: Lag,
     pub snapshots: SnapshotRequests,
     /// The service is going to stop.
@@ -53,6 +55,7 @@ impl Health {
     pub fn state(&self) -> ServiceState {
         let fold = self.monitor.progress();
         let has_views = self.views.read_current().is_some();
+        let durability = self.durability.borrow();
         let (_, oldest_mail) = self.ledger.borrow().waiting_mails(Timestamp::now());
         ServiceState {
             is_draining: self.draining.is_cancelled(),
@@ -69,6 +72,8 @@ impl Health {
             has_been_live: self.feed.position().generation > 0,
             is_lagging: self.lag.should_leave(),
             snapshots_fail: self.snapshots.are_failing(),
+            are_servers_away: (durability.as_ref()).is_some_and(|found| !found.away.is_empty()),
+            has_risks: (durability.as_ref()).is_some_and(|found| !found.risks().is_empty()),
             oldest_mail: self.can_mail.then_some(oldest_mail),
             fold,
         }

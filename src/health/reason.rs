@@ -44,6 +44,10 @@ pub enum Reason {
     Rebuilding,
     /// No snapshot of the views could be written, twice in a row.
     SnapshotsFail,
+    /// Servers of the log are away, or lack what it has.
+    LogServersAway,
+    /// Acknowledged events can be lost, as far as can be seen.
+    LogAtRisk,
     MailLate,
 }
 
@@ -101,6 +105,9 @@ const SHOWN_SOON: Impact = Operational("Events are recorded, and will be shown s
 const NOT_SHOWN: Impact = Degraded("Events are recorded, but not shown yet.");
 const SLOW_STARTS: Impact =
     Operational("No snapshot of the data can be written, so a new server would start slowly.");
+const FEWER_SERVERS: Impact = Degraded("Events are recorded on fewer servers than they should be.");
+const AT_RISK: Impact =
+    Degraded("Events are recorded, but may be lost if a machine of the log fails.");
 const NO_SUBSCRIPTIONS: Impact = Degraded("Subscriptions cannot be saved at the moment.");
 const MAILS_LATE: Impact = Degraded("Mails with keys are late.");
 
@@ -109,7 +116,7 @@ const FAILED: &str = "the views cannot be read or written; the admin address has
 
 impl Reason {
     /// Every reason, in the order in which they are named.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 23] = [
         Self::DiskFull,
         Self::FoldFailed,
         Self::Stopping,
@@ -130,6 +137,8 @@ impl Reason {
         Self::Starting,
         Self::Rebuilding,
         Self::SnapshotsFail,
+        Self::LogServersAway,
+        Self::LogAtRisk,
         Self::MailLate,
     ];
 
@@ -156,6 +165,8 @@ impl Reason {
             | Self::Starting
             | Self::Rebuilding
             | Self::SnapshotsFail
+            | Self::LogServersAway
+            | Self::LogAtRisk
             | Self::MailLate => return None,
         })
     }
@@ -181,6 +192,8 @@ impl Reason {
             Self::ViewsBehind | Self::Starting => [OLD_ANSWERS, OLD_PRICES, SHOWN_SOON, NONE],
             Self::Rebuilding => [NONE; 4],
             Self::SnapshotsFail => [SLOW_STARTS, NONE, NONE, NONE],
+            Self::LogServersAway => [NONE, NONE, FEWER_SERVERS, NONE],
+            Self::LogAtRisk => [NONE, NONE, AT_RISK, NONE],
             Self::MailLate => [NONE, NONE, NONE, MAILS_LATE],
         }
     }
@@ -207,7 +220,9 @@ impl Reason {
             | Self::Lagging
             | Self::Disconnected
             | Self::Starting
-            | Self::SnapshotsFail => None,
+            | Self::SnapshotsFail
+            | Self::LogServersAway
+            | Self::LogAtRisk => None,
         }
     }
 
@@ -224,6 +239,8 @@ impl Reason {
             | Self::KeysStale
             | Self::Lagging => Some("RailbirdNotReady"),
             Self::ViewsDown => Some("RailbirdViewsOld"),
+            Self::LogServersAway => Some("RailbirdNatsServersAway"),
+            Self::LogAtRisk => Some("RailbirdLogAtRisk"),
             Self::MailLate => Some("RailbirdMailLate"),
             Self::Stopping
             | Self::OpeningViews

@@ -31,6 +31,10 @@ pub struct ServiceState {
     pub is_lagging: bool,
     /// Whether snapshots of the views cannot be written.
     pub snapshots_fail: bool,
+    /// Whether servers of the log are away, or lack what it has.
+    pub are_servers_away: bool,
+    /// Whether acknowledged events can be lost, as far as can be seen.
+    pub has_risks: bool,
     /// How long the oldest mail has waited; `None` if the service sends no mail.
     pub oldest_mail: Option<Duration>,
     /// Whether the service is going to stop.
@@ -87,6 +91,8 @@ impl ServiceState {
             Reason::Starting => self.is_stale() && age < STALE_AFTER && !self.has_been_live,
             Reason::Rebuilding => self.is_rebuilding,
             Reason::SnapshotsFail => self.snapshots_fail,
+            Reason::LogServersAway => self.are_servers_away,
+            Reason::LogAtRisk => self.has_risks,
             Reason::MailLate => self.oldest_mail.is_some_and(|age| age >= MAIL_LATE_AFTER),
         }
     }

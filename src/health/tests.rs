@@ -28,6 +28,8 @@ fn working() -> ServiceState {
         keys: KeysState::Known,
         is_lagging: false,
         snapshots_fail: false,
+        are_servers_away: false,
+        has_risks: false,
         oldest_mail: Some(Duration::ZERO),
         is_draining: false,
     }
@@ -82,6 +84,8 @@ fn state_with(reason: Reason) -> ServiceState {
         }
         Reason::Rebuilding => state.is_rebuilding = true,
         Reason::SnapshotsFail => state.snapshots_fail = true,
+        Reason::LogServersAway => state.are_servers_away = true,
+        Reason::LogAtRisk => state.has_risks = true,
         Reason::MailLate => state.oldest_mail = Some(MAIL_LATE_AFTER),
     }
     state
@@ -166,6 +170,8 @@ fn each_trouble_impairs_the_parts_that_it_concerns() {
     check("ldlw", &[Stale, DiskFull], |s| failed(s, true));
     check("ldlw", &[Stale, FoldRestart], |s| failed(s, false));
     check("wwww", &[Rebuild], |s| s.is_rebuilding = true);
+    check("wwlw", &[], |s| s.are_servers_away = true);
+    check("wwlw", &[], |s| s.has_risks = true);
     check("wwwl", &[MailLate], |s| {
         s.oldest_mail = Some(MAIL_LATE_AFTER)
     });

@@ -71,17 +71,19 @@ pub(super) struct LogProgress {
     pub(super) missing: u64,
     /// The streams that have another history than the service has read, by name.
     diverged: BTreeMap<&'static str, Divergence>,
-    /// The settings of the streams that are not as they are created; null before they are known.
+    /// What is not as it should be of streams and servers; null before that is known.
     drift: Option<SettingsDrift>,
 }
 
-/// Settings of streams that are not as they are created.
+/// What is not as it should be of streams and servers.
 #[derive(Debug, Serialize, JsonSchema)]
 struct SettingsDrift {
     /// The stream, the setting, its value, and the value that it should have; and what is nearly full.
     settings: Vec<String>,
     /// What can lose events because of the settings of streams and servers.
     risks: Vec<String>,
+    /// The servers that do not answer, or lack what a stream has.
+    away: Vec<String>,
 }
 
 /// How fresh the views are.
@@ -168,9 +170,9 @@ impl AdminStatus {
     }
 }
 
-/// The settings that are not as railbird creates them, and the risks that follow from them.
+/// The settings that are not as railbird creates them, the risks that follow from them, and the servers that are away.
 fn drift(app: &App) -> Option<SettingsDrift> {
-    let durability = app.durability.borrow();
+    let durability = app.health.durability.borrow();
     durability.as_ref().map(|found| {
         let settings = found.drift.iter().flat_map(|(stream, drift)| {
             drift
@@ -180,6 +182,7 @@ fn drift(app: &App) -> Option<SettingsDrift> {
         SettingsDrift {
             settings: settings.chain(found.nearly_full.iter().cloned()).collect(),
             risks: found.risks(),
+            away: found.away.clone(),
         }
     })
 }

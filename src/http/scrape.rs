@@ -70,7 +70,7 @@ fn views_of(app: &App) -> Option<(u64, u64)> {
 /// By stream: whether it has another history than the service has read, and how many of its settings drifted.
 fn log_health(app: &App) -> [(&'static str, bool, usize); 4] {
     let divergences = app.continuity.divergences();
-    let durability = app.durability.borrow();
+    let durability = app.health.durability.borrow();
     [RACING, ACCOUNTS, ADDRESSES, KEY_USE].map(|stream| {
         let drift = durability.as_ref().and_then(|d| d.drift.get(stream.name));
         let is_diverged = divergences.contains_key(stream.name);

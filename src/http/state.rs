@@ -17,7 +17,7 @@ use crate::feed::Feed;
 use crate::health::Health;
 use crate::limits::{HashedLimiter, Proxies};
 use crate::live::FanOut;
-use crate::log::{Continuity, Durability};
+use crate::log::Continuity;
 use crate::metrics::HttpMetrics;
 use crate::projector::snapshots::SnapshotRequests;
 use crate::projector::views::Views;
@@ -45,8 +45,6 @@ pub struct App {
     pub health: Health,
     /// Whether the streams are those that were read before.
     pub continuity: Continuity,
-    /// Whether the log keeps what it acknowledges; `None` before the first check.
-    pub durability: watch::Receiver<Option<Durability>>,
     /// The service is going to stop, and new requests should go to another one.
     pub draining: Shutdown,
     pub clock: Clock,

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use async_nats::StatusCode;
-use async_nats::jetstream::stream::DiscardPolicy;
+use async_nats::jetstream::stream::{DiscardPolicy, PeerInfo};
 use futures::StreamExt;
+use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout_at};
@@ -13,14 +14,14 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::connection::{Log, REQUEST_TIMEOUT};
 use super::error::LogError;
 use super::settings::{Drift, drift};
-use super::stream::{ACCOUNTS, ADDRESSES, BESIDE, RACING, StreamName};
+use super::stream::{ACCOUNTS, ADDRESSES, BESIDE, FOLLOWS_WITHIN, RACING, StreamName};
 use crate::metrics;
 
 const UNKNOWN_SYNC: &str = "nats-server does not show this user whether it has `sync_interval: always`, without which acknowledged events can \
      be lost: start it with railbird's nats.conf, or let the user's account import $SYS.REQ.SERVER.PING.VARZ as there";
 
-/// How often the settings are compared, besides once per connection.
-const CHECK_EVERY: Duration = Duration::from_secs(60);
+/// How often servers and settings are checked, besides once per connection.
+const CHECK_EVERY: Duration = Duration::from_secs(15);
 /// How long after a failed check the next one follows.
 const RETRY: Duration = Duration::from_secs(1);
 /// Where the servers answer with their settings.
@@ -32,20 +33,35 @@ const NEARLY_FULL_PERCENT: u64 = 90;
 const RESERVED_PART: i64 = 8;
 /// A cluster of JetStream has at most a few servers. Answers beyond are not read.
 const SERVERS_MAX: usize = 64;
+/// The messages that a follower may lack. Under load the slowest of three never has the last ones.
+const FOLLOWER_LAG_MAX: u64 = 10_000;
 
-/// The settings that decide whether an acknowledged event can be lost.
+/// What decides whether an acknowledged event can be lost: settings, and servers that are there.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Durability {
     /// The settings of each stream that are not as railbird creates it.
     pub drift: BTreeMap<&'static str, Vec<Drift>>,
     /// Whether each server syncs every write before it acknowledges it, by its name. Empty if this user cannot see it.
     pub servers: BTreeMap<String, bool>,
+    /// The servers of the cluster that do not answer, and those that lack what a stream has.
+    pub away: Vec<String>,
     /// The streams and servers that are nearly full.
     pub nearly_full: Vec<String>,
 }
 
+/// The servers with JetStream.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NatsServers {
+    /// How many the cluster has, also those that are away; 0 if this user may not see it.
+    pub expected: usize,
+    /// The leader of JetStream. `None` without one, and without a cluster.
+    pub leader: Option<String>,
+    /// Those that answer, by name.
+    pub answering: BTreeMap<String, JetStreamServer>,
+}
+
 /// A server with JetStream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct JetStreamServer {
     /// It syncs every write to disk before it acknowledges it.
     pub syncs_always: bool,
@@ -58,7 +74,36 @@ pub struct JetStreamServer {
     reserved: u64,
 }
 
+impl JetStreamServer {
+    /// What it runs short of.
+    fn shortages(self, name: &str) -> Vec<String> {
+        let Self {
+            storage,
+            storage_max,
+            reserved,
+            ..
+        } = self;
+        let full = is_nearly_full(storage, storage_max).then(|| {
+            format!("nats-server {name} has less than 10 % of its storage left; full, it stops all streams")
+        });
+        let reserved = (storage_max > 0 && reserved > storage_max).then(|| {
+            format!(
+                "nats-server {name} has {storage_max} bytes of storage, and the max_bytes of its streams are {reserved}: \
+                 no stream can be created or restored, until you lower that of RACING or make space"
+            )
+        });
+        full.into_iter().chain(reserved).collect()
+    }
+}
+
 impl Durability {
+    /// Whether the streams that keep the log are among what was checked: at the first start they are created meanwhile.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        let mut streams = [RACING, ACCOUNTS].into_iter();
+        streams.all(|stream| self.drift.contains_key(stream.name))
+    }
+
     /// Why an acknowledged event can be lost, or it cannot be seen that none can; empty if none can be.
     #[must_use]
     pub fn risks(&self) -> Vec<String> {
@@ -87,25 +132,27 @@ impl Durability {
 }
 
 impl Log {
-    /// Publishes the durability of the log, at each connection and every minute, until dropped. `None` before the
+    /// Publishes the durability of the log, at each connection and every 15 seconds, until dropped. `None` before the
     /// first check.
     pub async fn watch_durability(self, durability: watch::Sender<Option<Durability>>) {
         loop {
             let connection_number = self.connection_number();
             let wait = match self.durability().await {
                 Ok(found) => {
-                    // At the first start, the streams are created meanwhile.
-                    let mut streams = [RACING, ACCOUNTS].into_iter();
-                    let are_there = streams.all(|of| found.drift.contains_key(of.name));
+                    let (is_complete, risks) = (found.is_complete(), found.risks().len());
                     durability.send_if_modified(|known| {
                         let changed = known.as_ref() != Some(&found);
                         if changed {
-                            log_drift(&found);
+                            log_drift(known.as_ref(), &found);
                             *known = Some(found);
                         }
                         changed
                     });
-                    if are_there { CHECK_EVERY } else { RETRY }
+                    // While a stream has no leader, its settings are those of before.
+                    if is_complete || risks > 0 {
+                        metrics::log_risks(risks);
+                    }
+                    if is_complete { CHECK_EVERY } else { RETRY }
                 }
                 Err(error) => {
                     tracing::debug!(%error, "cannot check the settings of the log");
@@ -124,60 +171,54 @@ impl Log {
     /// # Errors
     /// Returns a [`LogError`] if no server answers. Servers that hide their settings are no error.
     pub async fn durability(&self) -> Result<Durability, LogError> {
-        let servers = self.servers().await?;
+        let NatsServers {
+            expected,
+            answering,
+            ..
+        } = self.servers().await?;
+        metrics::nats_servers(expected, answering.len());
         // A server without a name has another one after each start, so the names are no labels.
         let usage = |server: &&JetStreamServer| {
             server.storage.saturating_mul(100) / server.storage_max.max(1)
         };
-        if let Some(fullest) = servers.values().max_by_key(usage) {
+        if let Some(fullest) = answering.values().max_by_key(usage) {
             metrics::nats_storage(fullest.storage, fullest.storage_max);
         }
-        let full = servers
-            .iter()
-            .filter(|(_, server)| is_nearly_full(server.storage, server.storage_max));
-        let full = full.map(|(name, _)| {
-            format!("nats-server {name} has less than 10 % of its storage left; full, it stops all streams")
-        });
-        let reserved = (servers.iter())
-            .filter(|(_, server)| server.storage_max > 0 && server.reserved > server.storage_max);
-        let reserved = reserved.map(|(name, server)| {
-            let JetStreamServer { reserved, storage_max, .. } = server;
-            format!(
-                "nats-server {name} has {storage_max} bytes of storage, and the max_bytes of its streams are {reserved}: \
-                 no stream can be created or restored, until you lower that of RACING or make space"
-            )
-        });
-        let mut nearly_full: Vec<String> = full.chain(reserved).collect();
-        let mut drift = BTreeMap::new();
+        let mut found = Durability::default();
+        if answering.len() < expected {
+            let names: Vec<&str> = answering.keys().map(String::as_str).collect();
+            let (count, names) = (names.len(), names.join(", "));
+            (found.away).push(format!(
+                "{count} of {expected} nats-servers answer: {names}"
+            ));
+        }
+        for (name, server) in answering {
+            found.nearly_full.extend(server.shortages(&name));
+            found.servers.insert(name, server.syncs_always);
+        }
         let streams = [RACING, ACCOUNTS, ADDRESSES].into_iter().chain(BESIDE);
         for stream in streams {
-            match self.check_stream(stream).await {
-                Ok((found, is_nearly_full)) => {
-                    drift.insert(stream.name, found);
-                    if is_nearly_full {
-                        let name = stream.name;
-                        nearly_full.push(format!(
-                            "the stream {name} has less than 10 % of its max_bytes left"
-                        ));
-                    }
+            match self.check_stream(stream, &mut found).await {
+                Ok(()) | Err(LogError::NoStream(_)) => {}
+                Err(LogError::NoLeader(_)) => {
+                    (found.away).push(format!("the stream {} has no leader", stream.name));
                 }
-                Err(LogError::NoStream(_)) => {}
                 // A configuration of NATS from before this stream does not allow to read it.
                 Err(LogError::Denied { .. }) if !stream.keeps_all() => {}
                 Err(error) => return Err(error),
             }
         }
-        let servers = servers.into_iter();
-        Ok(Durability {
-            drift,
-            servers: servers.map(|(name, of)| (name, of.syncs_always)).collect(),
-            nearly_full,
-        })
+        Ok(found)
     }
 
-    /// The settings of a stream that are not those that railbird creates it with, and whether it is nearly full. Notes
-    /// its size in the metrics.
-    async fn check_stream(&self, stream: StreamName) -> Result<(Vec<Drift>, bool), LogError> {
+    /// Adds the settings of a stream that are not those that railbird creates it with, whether it is nearly full, and
+    /// the servers that do not follow its leader. Notes its size in the metrics.
+    async fn check_stream(
+        &self,
+        stream: StreamName,
+        found: &mut Durability,
+    ) -> Result<(), LogError> {
+        let name = stream.name;
         let info = self.info(stream).await?;
         let mut wanted = stream.config(self.replicas());
         // It is limited by the room of the server, or by an operator.
@@ -191,10 +232,23 @@ impl Log {
                 .iter_mut()
                 .for_each(|drift| drift.loses_events = false);
         }
+        found.drift.insert(name, drift);
         let limit = u64::try_from(info.config.max_bytes).unwrap_or(0);
-        metrics::log_size(stream.name, info.state.bytes, (limit > 0).then_some(limit));
-        let is_nearly_full = stream.keeps_all() && is_nearly_full(info.state.bytes, limit);
-        Ok((drift, is_nearly_full))
+        metrics::log_size(name, info.state.bytes, (limit > 0).then_some(limit));
+        if stream.keeps_all() && is_nearly_full(info.state.bytes, limit) {
+            found.nearly_full.push(format!(
+                "the stream {name} has less than 10 % of its max_bytes left"
+            ));
+        }
+        let followers = info.cluster.iter().flat_map(|cluster| &cluster.replicas);
+        let behind: Vec<&PeerInfo> = followers.filter(|peer| !follows(peer)).collect();
+        metrics::log_followers_behind(name, behind.len());
+        let behind = behind.iter().map(|peer| {
+            let server = &peer.name;
+            format!("nats-server {server} is away or behind in the stream {name}")
+        });
+        found.away.extend(behind);
+        Ok(())
     }
 
     /// The bytes that the stream of facts may have, so that there is room for the others; `None` if this user cannot
@@ -207,35 +261,33 @@ impl Log {
     /// The bytes that no limit of a stream reserves on any server; `None` if this user cannot see the servers.
     pub(super) async fn free_room(&self) -> Option<i64> {
         let servers = self.servers().await.ok()?;
-        let limited = servers.values().filter(|server| server.storage_max > 0);
+        let limited = (servers.answering.values()).filter(|server| server.storage_max > 0);
         let room = limited.map(|server| server.storage_max.saturating_sub(server.reserved));
         i64::try_from(room.min()?).ok()
     }
 
-    /// The servers with JetStream that are up, by name. Empty if this user may not read the configuration of the
-    /// servers.
+    /// The servers with JetStream. None if this user may not read the configuration of the servers.
     ///
     /// # Errors
     /// Returns a [`LogError`] if none answers.
-    pub async fn servers(&self) -> Result<BTreeMap<String, JetStreamServer>, LogError> {
-        let mut servers = BTreeMap::new();
+    pub async fn servers(&self) -> Result<NatsServers, LogError> {
+        let mut servers = NatsServers::default();
         let inbox = self.client.new_inbox();
         let subscribed = self.client.subscribe(inbox.clone()).await;
         let mut answers = subscribed.map_err(|error| self.jetstream_error(&error))?;
         let request = self.client.publish_with_reply(VARZ, inbox, "".into());
         let sent = request.await;
         sent.map_err(|error| self.jetstream_error(&error))?;
-        let mut size = 1;
         let until = Instant::now() + REQUEST_TIMEOUT;
-        while servers.len() < size.min(SERVERS_MAX) {
+        while servers.answering.len() < servers.expected.clamp(1, SERVERS_MAX) {
             let answer = tokio::select! {
                 answer = timeout_at(until, answers.next()) => answer,
                 _ = self.permissions.denied(|subject| subject == VARZ) => return Ok(servers),
             };
             let answer = match answer {
                 Ok(Some(answer)) => answer,
-                // One that is away is checked when it is back.
-                _ if !servers.is_empty() => break,
+                // The others are away.
+                _ if !servers.answering.is_empty() => break,
                 _ => {
                     let late = std::io::Error::from(std::io::ErrorKind::TimedOut);
                     return Err(self.jetstream_error(&late));
@@ -257,10 +309,14 @@ impl Log {
                     storage_max: config["max_storage"].as_u64().unwrap_or(0),
                     reserved: stats["reserved_storage"].as_u64().unwrap_or(0),
                 };
-                servers.insert(name.to_owned(), server);
+                servers.answering.insert(name.to_owned(), server);
             }
-            let cluster = answer.pointer("/data/jetstream/meta/cluster_size");
-            size = size.max(cluster.and_then(Value::as_u64).unwrap_or(1) as usize);
+            let meta = &jetstream["meta"];
+            let size = meta["cluster_size"].as_u64().unwrap_or(1) as usize;
+            servers.expected = servers.expected.max(size);
+            if let Some(leader) = meta["leader"].as_str() {
+                servers.leader = Some(leader.to_owned());
+            }
         }
         Ok(servers)
     }
@@ -271,7 +327,18 @@ fn is_nearly_full(bytes: u64, limit: u64) -> bool {
     limit > 0 && bytes.saturating_mul(100) >= limit.saturating_mul(NEARLY_FULL_PERCENT)
 }
 
-fn log_drift(found: &Durability) {
+/// Whether a follower has what its leader has, but for the latest.
+pub(super) fn follows(peer: &PeerInfo) -> bool {
+    !peer.offline && peer.active <= FOLLOWS_WITHIN && peer.lag.unwrap_or(0) <= FOLLOWER_LAG_MAX
+}
+
+fn log_drift(known: Option<&Durability>, found: &Durability) {
+    for what in &found.away {
+        tracing::warn!(what, "the NATS cluster is not whole");
+    }
+    if found.away.is_empty() && known.is_some_and(|known| !known.away.is_empty()) {
+        tracing::info!("the NATS cluster is whole again");
+    }
     for what in &found.nearly_full {
         tracing::warn!(what, "the log is nearly full");
     }

@@ -90,7 +90,7 @@ const STARTUP_TIMEOUT: Duration = Duration::from_secs(20);
 const STARTUP_BACKOFF: Backoff = Backoff::new(Duration::from_millis(50), REQUEST_TIMEOUT);
 
 /// Followers answer the heartbeats of a leader, one each second.
-const FOLLOWS_WITHIN: Duration = Duration::from_secs(4);
+pub(super) const FOLLOWS_WITHIN: Duration = Duration::from_secs(4);
 
 /// The metadata of a restored stream with the creation time of the one that was backed up: it is the same log. The
 /// server creates it anew.

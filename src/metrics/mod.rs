@@ -38,7 +38,7 @@ static PUBLISH_TO_SOCKET: HistogramSettings = HistogramSettings {
 
 /// Gauges with their labels, and their help texts.
 #[rustfmt::skip]
-const GAUGES: [(&str, &str); 38] = [
+const GAUGES: [(&str, &str); 42] = [
     ("railbird_build_info{version,revision}", "1, with the version and the commit of the program."),
     ("railbird_ready", "1 while reads are right and /readyz returns 200."),
     ("railbird_log_connected", "1 while the service is connected to NATS."),
@@ -49,12 +49,16 @@ const GAUGES: [(&str, &str); 38] = [
     ("railbird_log_missing", "Sequences up to the last event for which the log has no event."),
     ("railbird_log_diverged{stream}", "1 if the stream has another history than the service has read."),
     ("railbird_log_settings_drift{stream}", "Settings of the stream that are not those that railbird creates it with."),
-    ("railbird_log_bytes{stream}", "Size of the stream, as of the last minute in which NATS answered."),
+    ("railbird_log_risks", "Settings of NATS and of the streams by which acknowledged events can be lost, or that cannot be seen."),
+    ("railbird_log_followers_behind{stream}", "Servers that should follow the leader of the stream, and are away or behind."),
+    ("railbird_log_bytes{stream}", "Size of the stream, as of the last answer of NATS."),
     ("railbird_log_bytes_max{stream}", "Size at which the stream rejects messages, if it has a limit."),
     ("railbird_fold_failed", "1 while an error stops the fold."),
     ("railbird_views_position", "48 bits of a hash of the log, the schema and the sequence of the views."),
     ("railbird_views_digest", "48 bits of the digest of the views: equal on all replicas with the same position."),
     ("railbird_connections_max", "Connections that are accepted, and WebSockets."),
+    ("railbird_nats_servers_expected", "Servers that the NATS cluster should have; 0 if they cannot be seen."),
+    ("railbird_nats_servers_answering", "Servers of the NATS cluster that answer."),
     ("railbird_nats_storage_bytes", "Bytes of all streams of the fullest nats-server."),
     ("railbird_nats_storage_bytes_max", "Bytes at which that nats-server stops all streams."),
     ("railbird_http_connections", "Open connections, without WebSockets."),
@@ -401,6 +405,22 @@ pub(crate) fn snapshot_refused() {
 
 pub(crate) fn connections_max(connections_max: usize) {
     set("railbird_connections_max", connections_max as f64);
+}
+
+/// Sets how many followers of a stream are away or behind.
+pub(crate) fn log_followers_behind(stream: &'static str, count: usize) {
+    gauge!("railbird_log_followers_behind", "stream" => stream).set(count as f64);
+}
+
+/// Sets by how many settings acknowledged events can be lost.
+pub(crate) fn log_risks(count: usize) {
+    set("railbird_log_risks", count as f64);
+}
+
+/// Sets how many nats-servers there should be, and how many answer.
+pub(crate) fn nats_servers(expected: usize, answering: usize) {
+    set("railbird_nats_servers_expected", expected as f64);
+    set("railbird_nats_servers_answering", answering as f64);
 }
 
 /// Sets the storage of the fullest nats-server.

@@ -508,7 +508,8 @@ async fn a_connection_leaves_a_server_that_announces_its_end() {
     status.wait_for(|status| status.up).await.unwrap();
     cluster.restart(1);
     eventually("all servers are up", async || {
-        log.servers().await.is_ok_and(|servers| servers.len() == 3)
+        let servers = log.servers().await;
+        servers.is_ok_and(|servers| servers.answering.len() == 3)
     })
     .await;
     let number = status.borrow().number;

@@ -10,6 +10,7 @@ mod quorum;
 mod regions;
 mod replica;
 mod revocation;
+mod servers;
 mod stored;
 mod support;
 mod views;

@@ -403,7 +403,7 @@ async fn each_user_has_its_permissions_and_no_others() {
             "the service may not publish facts: {refused:?}"
         );
     }
-    let servers = service.servers().await.unwrap();
+    let servers = service.servers().await.unwrap().answering;
     assert!(servers.len() == 1 && servers.values().all(|server| server.syncs_always));
     let mut reader = reader(&service, 0).await;
     read_until(&mut reader, 0, 1).await;

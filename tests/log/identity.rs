@@ -381,26 +381,27 @@ async fn production_refuses_a_server_whose_settings_it_cannot_see() {
 }
 
 #[tokio::test]
-async fn production_asks_again_at_each_reconnect() {
+async fn production_goes_on_with_a_risk_that_appears_after_the_start() {
     let mut nats = Nats::start();
     let data = tempfile::tempdir().unwrap();
     let serving = production(&nats, data.path());
-    eventually("the service is ready", || async {
-        request(serving.http, "GET", "/readyz", &[]).await.status == 200
-    })
-    .await;
+    serving.until_ready().await;
+    let reports = async |risks: &str| {
+        let metrics = request(serving.admin, "GET", "/metrics", &[]).await;
+        let line = format!("railbird_log_risks {risks}");
+        metrics.text().lines().any(|found| found == line)
+    };
+    eventually("the log has no risk", || reports("0")).await;
     nats.kill();
-    let conf = nats.folder().join("nats.conf");
-    let always = std::fs::read_to_string(&conf).unwrap();
-    std::fs::write(&conf, relaxed(always)).unwrap();
+    nats.change_file(without_sync);
     nats.start_again();
-    let (code, log) = serving.until_ended().await;
+    eventually("the risk is reported", || reports("1")).await;
+    serving.until_ready().await;
+    let log = serving.stop().await.join("\n");
+    assert!(log.contains("acknowledged events can be lost"), "{log}");
+    let (code, log) = production(&nats, data.path()).until_ended().await;
     assert_eq!(code, Some(78), "{log}");
     assert!(log.contains("before they are on disk"), "{log}");
-}
-
-fn relaxed(conf: String) -> String {
-    conf.replace("sync_interval: always", "sync_interval: \"2m\"")
 }
 
 #[tokio::test]
@@ -413,7 +414,7 @@ async fn every_server_of_a_cluster_is_asked_whether_it_syncs() {
         format!("{conf}\nserver_name: {name}\ncluster {{ {cluster} }}\n")
     };
     let first = Nats::start_with(|conf| member(conf, "first", one, other));
-    let second = Nats::start_with(|conf| member(relaxed(conf), "second", other, one));
+    let second = Nats::start_with(|conf| member(without_sync(conf), "second", other, one));
     for nats in [&first, &second] {
         let log = Log::connect(&nats.url_of("railbird"), "test")
             .await
@@ -423,6 +424,7 @@ async fn every_server_of_a_cluster_is_asked_whether_it_syncs() {
                 return false;
             };
             let servers: Vec<_> = servers
+                .answering
                 .iter()
                 .map(|(name, server)| (&**name, server.syncs_always))
                 .collect();

@@ -12,4 +12,5 @@ mod leases;
 mod nats_errors;
 pub(crate) mod rejections;
 mod rights;
+mod status;
 mod unreadable_messages;

@@ -503,6 +503,11 @@ impl Drop for Nats {
     }
 }
 
+/// The configuration of a server that acknowledges events before they are on disk.
+pub(crate) fn without_sync(conf: String) -> String {
+    conf.replace("sync_interval: always", "sync_interval: \"2m\"")
+}
+
 /// The configuration of before the bucket of leases.
 pub(crate) fn without_leases(conf: String) -> String {
     let lines = conf.lines().filter(|line| !line.contains("LEASES"));

@@ -5,7 +5,7 @@ use events::Moment;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::super::report::result;
+use super::super::report::{result, table};
 use crate::accounts::{
     AccountCommands, AddressError, Holder, Key, KeyId, Ledger, Subscription, SubscriptionId,
     UsesByProcess,
@@ -127,28 +127,11 @@ pub(super) fn time(moment: Moment) -> String {
     moment.timestamp().strftime("%FT%TZ").to_string()
 }
 
-/// Prints rows as JSON, or some of their fields as an aligned table.
+/// Prints rows as JSON, or some of their fields as a table.
 fn print(rows: impl Iterator<Item = Value>, as_json: bool, columns: &str) {
     if as_json {
-        return rows.for_each(result);
-    }
-    let columns: Vec<&str> = columns.split(' ').collect();
-    let heading = columns.iter().map(|name| name.to_uppercase()).collect();
-    let cells = rows.map(|row| columns.iter().map(|name| cell(&row[name])).collect());
-    let table: Vec<Vec<String>> = std::iter::once(heading).chain(cells).collect();
-    let width = |column: usize| table.iter().map(|row| row[column].chars().count()).max();
-    let widths: Vec<usize> = (0..columns.len()).filter_map(width).collect();
-    for row in &table {
-        let cells = row.iter().zip(&widths);
-        let padded: Vec<_> = cells.map(|(cell, w)| format!("{cell:w$}")).collect();
-        result(padded.join("  ").trim_end());
-    }
-}
-
-fn cell(value: &Value) -> String {
-    match value {
-        Value::Null => "-".to_owned(),
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
+        rows.for_each(result);
+    } else {
+        table(rows, columns);
     }
 }

@@ -271,6 +271,39 @@ async fn the_log_cannot_be_read(prometheus: &Prometheus) {
     job.has_fired(&["RailbirdViewsOld"]).await;
 }
 
+/// One of three, as after the loss of a machine.
+async fn a_nats_server_is_away(prometheus: &Prometheus, mut cluster: Cluster) {
+    let (data, url) = (folder(), cluster.url());
+    let flags = ["--http", "127.0.0.1:0", "--nats", &url, "--replicas", "3"];
+    let serving = Serving::start_with(&flags, data.path());
+    serving.until_ready().await;
+    let job = Job::watch(prometheus, "railbird-server-away", &[&serving]).await;
+    let away = (cluster.stream_leader(RACING.name).await + 1) % 3;
+    cluster.kill(away);
+    job.fires("RailbirdNatsServersAway").await;
+    cluster.restart(away);
+    job.resolves().await;
+    job.has_fired(&["RailbirdNatsServersAway"]).await;
+}
+
+/// NATS is started again with settings of which `--production` would have refused to start.
+async fn nats_syncs_late(prometheus: &Prometheus) {
+    let (mut nats, data) = (Nats::start(), folder());
+    let serving = serve(&nats, &data, &["--production"]).await;
+    let job = Job::watch(prometheus, "railbird-risk", &[&serving]).await;
+    job.until("railbird_log_risks{job=\"railbird-risk\"} == 0")
+        .await;
+    nats.kill();
+    nats.change_file(without_sync);
+    nats.start_again();
+    job.fires("RailbirdLogAtRisk").await;
+    nats.kill();
+    nats.change_file(|conf| replace_once(&conf, "sync_interval: \"2m\"", "sync_interval: always"));
+    nats.start_again();
+    job.resolves().await;
+    job.has_fired(&["RailbirdLogAtRisk"]).await;
+}
+
 async fn the_log_is_replaced(prometheus: &Prometheus) {
     let (mut nats, data) = (Nats::start(), folder());
     nats.publish([registered("H1", "HORSE 1")]).await;
@@ -369,6 +402,20 @@ async fn replicas_differ(prometheus: &Prometheus) {
         .await;
     let a = serve(&nats, &a, &[]).await;
     nats.delete_event(3).await;
+    // A log in which events can be deleted is a risk.
+    let jetstream = async_nats::jetstream::new(nats.client_of("admin").await);
+    let log = jetstream.get_stream(RACING.name).await.unwrap();
+    let kept = Config {
+        deny_delete: true,
+        deny_purge: true,
+        ..log.cached_info().config.clone()
+    };
+    jetstream.update_stream(kept).await.unwrap();
+    eventually("it is known to keep events now", || async {
+        let metrics = request(a.admin, "GET", "/metrics", &[]).await.text();
+        metrics.contains("railbird_log_risks 0\n")
+    })
+    .await;
     let b = serve(&nats, &b, &[]).await;
     let job = Job::watch(prometheus, "railbird-differ", &[&a, &b]).await;
     job.fires("RailbirdReplicasDiffer").await;
@@ -677,6 +724,8 @@ async fn each_alert_fires_in_its_accident_and_no_other_one_does() {
     let Some(prometheus) = Prometheus::start(&shortened(), None).await else {
         return;
     };
+    // First, because it blocks.
+    let cluster = Cluster::start();
     let (prometheus, nats) = (&prometheus, &Nats::start());
     let filling = ("railbird-disk-filling", "RailbirdDiskFilling", 120);
     let full = ("railbird-disk-full", "RailbirdFoldFailed", 320);
@@ -690,6 +739,8 @@ async fn each_alert_fires_in_its_accident_and_no_other_one_does() {
         keys_cannot_be_read(prometheus).boxed_local(),
         nats_freezes(prometheus).boxed_local(),
         the_log_cannot_be_read(prometheus).boxed_local(),
+        a_nats_server_is_away(prometheus, cluster).boxed_local(),
+        nats_syncs_late(prometheus).boxed_local(),
         the_log_is_replaced(prometheus).boxed_local(),
         a_feeder_publishes_garbage(prometheus).boxed_local(),
         replicas_differ(prometheus).boxed_local(),
