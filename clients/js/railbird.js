@@ -51,7 +51,7 @@ export class LiveOdds extends EventTarget {
   constructor(url, options = {}) {
     super();
     this.#url = new URL(url, globalThis.location?.href);
-    if (this.#url.pathname === "/") this.#url.pathname = "/ws/live/odds";
+    this.#url.pathname = this.#url.pathname.replace(/\/+$/, "") || "/ws/live/odds";
     this.#url.protocol = this.#url.protocol.replace("http", "ws");
     this.#query = new URLSearchParams(this.#url.search);
     this.#url.search = "";

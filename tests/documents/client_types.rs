@@ -37,11 +37,12 @@ fn the_types_of_messages_are_made_of_the_schemas() {
     }
 }
 
-/// Three values that the type of a message rejects: without a field, with an unknown one, and with values of other
-/// types.
-fn wrong(message: &Value) -> [Value; 3] {
-    let mut wrong = [message, message, message].map(Value::clone);
-    let [shorter, longer, other] = wrong.each_mut().map(|wrong| wrong.as_object_mut().unwrap());
+/// Values that the type of a message rejects: without a field, with an unknown one, with values of other types, with
+/// values that its fields never have, and with a runner that lacks a field.
+fn wrong(message: &Value) -> Vec<Value> {
+    let mut wrong = [message; 5].map(Value::clone);
+    let [shorter, longer, other, unknown, runner] =
+        wrong.each_mut().map(|wrong| wrong.as_object_mut().unwrap());
     for name in ["seq", "message", "retry_after_ms"] {
         shorter.remove(name);
     }
@@ -51,7 +52,17 @@ fn wrong(message: &Value) -> [Value; 3] {
             *value = 3.into();
         }
     }
-    wrong
+    for name in ["status", "change", "op", "follows", "error"] {
+        if let Some(value) = unknown.get_mut(name) {
+            *value = "unheard of".into();
+        }
+    }
+    for list in ["runners", "unplaced"] {
+        let first = runner.get_mut(list).and_then(|list| list.get_mut(0));
+        first.map(|runner| runner.as_object_mut().unwrap().remove("horse_no"));
+    }
+    let wrong = wrong.into_iter();
+    wrong.filter(|wrong| wrong != message).collect()
 }
 
 /// The name of the type of a message.
@@ -122,11 +133,8 @@ fn check_python(messages: &[Value]) {
             format!("{name}{index}: messages.{kind} = {}\n", literal(value))
         };
         program += &typed("right", message);
-        for (name, wrong) in ["shorter", "longer", "other"]
-            .into_iter()
-            .zip(wrong(message))
-        {
-            program += &typed(name, &wrong);
+        for (n, wrong) in wrong(message).iter().enumerate() {
+            program += &typed(&format!("wrong{n}_"), wrong);
         }
     }
     std::fs::write(folder.path().join("program.py"), &program).unwrap();
@@ -142,9 +150,7 @@ fn check_python(messages: &[Value]) {
     let checked = text(&checker.current_dir(folder.path()).output().unwrap());
     // Each wrong line has an error, and no other.
     for (number, line) in (1..).zip(program.lines()) {
-        let is_wrong = ["shorter", "longer", "other"]
-            .iter()
-            .any(|name| line.starts_with(name));
+        let is_wrong = line.starts_with("wrong");
         let has_error = checked.contains(&format!("program.py:{number}: error"));
         assert_eq!(has_error, is_wrong, "{line}\n{checked}");
     }

@@ -882,7 +882,11 @@ async fn the_address_of_the_service_is_enough() {
     let nats = Nats::start();
     let railbird = Railbird::start(&nats).await;
     for driver in DRIVERS {
-        for url in ["http://", "ws://"].map(|scheme| format!("{scheme}{}", railbird.http)) {
+        let http = railbird.http;
+        for url in [
+            format!("http://{http}"),
+            format!("ws://{http}/ws/live/odds/"),
+        ] {
             Example::drive(driver, &url, &railbird.key)
                 .until_phase("live")
                 .await;

@@ -38,9 +38,8 @@ impl ServiceUrl {
         if !url.username().is_empty() || url.password().is_some() {
             return Err(InvalidServiceUrl::Credentials);
         }
-        if url.path() == "/" {
-            url.set_path(PATH);
-        }
+        let path = url.path().trim_end_matches('/').to_owned();
+        url.set_path(if path.is_empty() { PATH } else { &path });
         let pairs = url.query_pairs().into_owned();
         let (keys, query): (Vec<_>, Vec<_>) = pairs.partition(|(name, _)| name == KEY_PARAMETER);
         url.set_query(None);
@@ -92,6 +91,7 @@ mod tests {
             "wss://example.org",
             "wss://example.org/",
             "https://example.org",
+            "wss://example.org/ws/live/odds/",
         ] {
             let (url, key) = ServiceUrl::parse(url).unwrap();
             assert_eq!(key, None);

@@ -73,7 +73,7 @@ class LiveOdds(AsyncIterator[Message], AbstractAsyncContextManager["LiveOdds"]):
 
     def __init__(self, url: str, *, api_key: str | None = None, **filter: Unpack[FilterOptions]) -> None:
         parts = urlsplit(url)
-        path = parts.path if parts.path.strip("/") else "/ws/live/odds"
+        path = parts.path.rstrip("/") or "/ws/live/odds"
         self._url = parts._replace(scheme=parts.scheme.replace("http", "ws"), path=path, query="").geturl()
         query = dict(parse_qsl(parts.query, keep_blank_values=True))
         key_of_url = query.pop("api_key", None)
