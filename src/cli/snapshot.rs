@@ -20,7 +20,7 @@ const SECRET_VARIABLE: &str = "RAILBIRD_SNAPSHOT_SECRET";
 /// The secret of the replicas. It is parsed later, because command line errors repeat the value.
 #[derive(Debug, Clone, Args)]
 pub(super) struct SnapshotSecretFlag {
-    /// Secret with which the replicas sign the snapshots of the views, 32 characters or more. It can be in the file that
+    /// Secret with which the replicas sign the snapshots of the views, 32 characters or more, or in the file that
     /// RAILBIRD_SNAPSHOT_SECRET_FILE names. Without it, no snapshot is written or loaded.
     #[arg(long, env = SECRET_VARIABLE, value_name = "SECRET", hide_env_values = true)]
     snapshot_secret: Option<String>,

@@ -267,8 +267,9 @@ impl FeedState {
         self.evict();
     }
 
-    /// Makes room for another open race: it takes that of a race on a later date. False if there is none, if its meeting
-    /// has too many, or if its date is too far ahead. So nobody who opens races takes the room of those that are run soon.
+    /// Makes room for another open race: it takes that of a race on a later date. False if there is none, if its
+    /// meeting has too many, or if its date is too far ahead. So nobody who opens races takes the room of those that
+    /// are run soon.
     fn make_room(&mut self, race: &RaceKey) -> bool {
         let is_of_meeting = |open: &&RaceKey| (open.date, &open.venue) == (race.date, &race.venue);
         let of_meeting = self.open.iter().filter(is_of_meeting).count();
