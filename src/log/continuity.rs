@@ -29,9 +29,9 @@ const FILE: &str = "log.json";
 /// The wait before a stream is looked up again.
 const RETRY: Duration = Duration::from_millis(500);
 /// How often it is checked that no stream is missing, besides once per connection.
-const CHECK_EVERY: Duration = Duration::from_secs(60);
+const CHECK_EVERY: Duration = Duration::from_secs(5);
 /// The waits before a stream is created that could not be: a server may have no room for it.
-const CREATE: Backoff = Backoff::new(RETRY, CHECK_EVERY);
+const CREATE: Backoff = Backoff::new(RETRY, Duration::from_secs(60));
 
 /// The file is written at most this often. It costs a sync of the disk, and what it lacks after a crash is only how far
 /// a stream was read.
@@ -274,9 +274,9 @@ impl Continuity {
         }
     }
 
-    /// Creates the other streams where they are missing, until dropped: at once, at each connection, and within a
-    /// minute where one is lost. None of them waits until it is needed, because whoever creates a stream decides what
-    /// the server does with its messages.
+    /// Creates the other streams where they are missing, until dropped: at once, at each connection, and within seconds
+    /// where one is lost. None of them waits until it is needed, because whoever creates a stream decides what the
+    /// server does with its messages.
     pub async fn keep_streams(self, log: Log) {
         tokio::join!(self.keep_addresses(&log), self.keep_beside(&log));
     }
