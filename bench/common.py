@@ -134,7 +134,23 @@ def start_nats(bench, server, name="nats", options=JETSTREAM, port=-1):
     raise BenchError("nats-server did not start")
 
 
+# As the service creates it.
+ACCOUNTS = {"name": "ACCOUNTS", "subjects": ["accounts.>"], "deny_delete": True, "deny_purge": True, "allow_direct": True}
+
+
+def create_accounts(url):
+    """Keys are issued before the service starts, which would create the stream."""
+    host, port = url.removeprefix("nats://").rsplit(":", 1)
+    config = json.dumps(ACCOUNTS).encode()
+    create = b"PUB $JS.API.STREAM.CREATE.ACCOUNTS inbox %d\r\n%s\r\n" % (len(config), config)
+    with socket.create_connection((host, int(port))) as connection, connection.makefile("rb") as answers:
+        connection.sendall(b'CONNECT {"verbose":false}\r\nSUB inbox 1\r\n' + create)
+        while not answers.readline().startswith(b"MSG"):
+            pass
+
+
 def issue_key(railbird, url, plan="default"):
+    create_accounts(url)
     issue = [railbird, "keys", "issue", "--nats", url, "--plan", plan]
     return subprocess.run(issue, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True).stdout.split()[-1]
 
