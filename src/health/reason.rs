@@ -241,14 +241,14 @@ impl Reason {
             Self::ViewsDown => Some("RailbirdViewsOld"),
             Self::LogServersAway => Some("RailbirdNatsServersAway"),
             Self::LogAtRisk => Some("RailbirdLogAtRisk"),
+            Self::SnapshotsFail => Some("RailbirdSnapshotsFail"),
             Self::MailLate => Some("RailbirdMailLate"),
             Self::Stopping
             | Self::OpeningViews
             | Self::ViewsStale
             | Self::ViewsBehind
             | Self::Starting
-            | Self::Rebuilding
-            | Self::SnapshotsFail => None,
+            | Self::Rebuilding => None,
         }
     }
 }
