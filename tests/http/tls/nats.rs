@@ -65,7 +65,10 @@ async fn the_service_feeders_and_keys_use_nats_with_tls() {
         &ca,
     ];
     let serving = Serving::start_with(&flags, &folder.path().join("data"));
-
+    eventually("the streams exist", || async {
+        request(serving.http, "GET", "/readyz", &[]).await.status == 200
+    })
+    .await;
     let issue = [
         "keys",
         "issue",
@@ -83,10 +86,6 @@ async fn the_service_feeders_and_keys_use_nats_with_tls() {
         let output = railbird(args).await;
         assert_eq!(output.code, 0, "{}", output.all);
     };
-    eventually("the streams exist", || async {
-        request(serving.http, "GET", "/readyz", &[]).await.status == 200
-    })
-    .await;
     publish(1).await;
     until_races(&serving, &key, 1).await;
 
