@@ -61,7 +61,8 @@ async function unfold(keyId, name) {
 /** What the page says was done is where a screen reader begins to read. */
 async function assertAnnounced(role, title) {
   assert.match(await page.title(), title);
-  assert.equal(await page.evaluate(() => document.activeElement.getAttribute("role")), role);
+  // The browser moves the focus after it has shown the page.
+  await page.locator(`[role="${role}"]:focus`).waitFor();
 }
 
 /** The key that the page shows. */

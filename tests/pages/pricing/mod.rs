@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use events::Moment;
 use railbird::accounts::{self, AddressBook, Email, Holder, Ledger, SubscriptionId};
 use railbird::app::Config;
-use railbird::log::ACCOUNTS;
+use railbird::log::{ACCOUNTS, ADDRESSES};
 use railbird::mail::{Folder, Mailing, Sender, Transport};
 use railbird::public_url::PublicUrl;
 use tempfile::TempDir;

@@ -523,7 +523,9 @@ async fn neither_a_few_networks_nor_programs_close_sign_up_for_others() {
 async fn an_address_that_nobody_confirms_is_forgotten_after_days() {
     let nats = Nats::start();
     let log = nats.log().await;
-    log.ensure(ACCOUNTS).await.unwrap();
+    for stream in [ACCOUNTS, ADDRESSES] {
+        log.ensure(stream).await.unwrap();
+    }
     let book = AddressBook::new(log.clone());
     let requested = async |email: &str, ago: SignedDuration| {
         let email = Email::parse(email).unwrap();
