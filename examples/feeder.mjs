@@ -123,6 +123,5 @@ const nc = await connect({
   reconnectJitter: 1000,
 }).catch((error) => end(`no connection: ${error.message}`));
 const log = { js: jetstream(nc), jsm: await jetstreamManager(nc, { checkAPI: false }) };
-for (const [i, names] of fields.entries())
-  for (const events of eventGroups(i + 1, names)) await publish(log, events);
+for (const [i, names] of fields.entries()) for (const events of eventGroups(i + 1, names)) await publish(log, events);
 await nc.close();

@@ -589,34 +589,8 @@ impl Attacker {
     async fn attack(&self, target: &str, consumers_of: &[&str]) {
         for stream in STREAMS {
             let prefix = prefix(stream);
-            let consumers = [
-                json!({ "ack_policy": "none", "deliver_subject": target }),
-                json!({ "ack_policy": "none", "deliver_subject": target, "headers_only": true }),
-                json!({ "ack_policy": "explicit" }),
-            ];
-            for (n, config) in consumers.into_iter().enumerate() {
-                let name = format!("attack-{n}");
-                let mut named = config.clone();
-                named["name"] = name.clone().into();
-                let create = |config| json!({ "stream_name": stream, "config": config });
-                let named_api = format!("CONSUMER.CREATE.{stream}.{name}");
-                self.request(&named_api, &create(named), target).await;
-                let api = format!("CONSUMER.CREATE.{stream}");
-                let created = if consumers_of.contains(&stream) {
-                    self.answer(&api, &create(config)).await
-                } else {
-                    self.request(&api, &create(config), target).await;
-                    Value::Null
-                };
-                for name in [&json!(name), &created["name"]] {
-                    let name = name.as_str().unwrap_or_default();
-                    let next = format!("CONSUMER.MSG.NEXT.{stream}.{name}");
-                    self.request(&next, &json!({ "batch": 10, "no_wait": true }), target)
-                        .await;
-                    let ack = format!("$JS.ACK.{stream}.{name}.1.1.1.1.1");
-                    self.publish(&ack, "+NXT", target).await;
-                }
-            }
+            let answers = consumers_of.contains(&stream);
+            self.attack_with_consumers(stream, target, answers).await;
             for query in [
                 json!({ "seq": 1 }),
                 json!({ "seq": 1, "batch": 10 }),
@@ -659,6 +633,37 @@ impl Attacker {
         self.client.flush().await.unwrap();
         // Fails where the stream is gone, which the comparison reports.
         let _ = self.client.request(self.own, "{}".into()).await;
+    }
+
+    /// Has the server deliver the messages of a stream on the target.
+    async fn attack_with_consumers(&self, stream: &str, target: &str, answers: bool) {
+        let consumers = [
+            json!({ "ack_policy": "none", "deliver_subject": target }),
+            json!({ "ack_policy": "none", "deliver_subject": target, "headers_only": true }),
+            json!({ "ack_policy": "explicit" }),
+        ];
+        for (n, config) in consumers.into_iter().enumerate() {
+            let name = format!("attack-{n}");
+            let mut named = config.clone();
+            named["name"] = name.clone().into();
+            let create = |config| json!({ "stream_name": stream, "config": config });
+            let named_api = format!("CONSUMER.CREATE.{stream}.{name}");
+            self.request(&named_api, &create(named), target).await;
+            let api = format!("CONSUMER.CREATE.{stream}");
+            self.request(&api, &create(config.clone()), target).await;
+            let mut created = Value::Null;
+            if answers {
+                created = self.answer(&api, &create(config)).await;
+            }
+            for name in [&json!(name), &created["name"]] {
+                let name = name.as_str().unwrap_or_default();
+                let next = format!("CONSUMER.MSG.NEXT.{stream}.{name}");
+                self.request(&next, &json!({ "batch": 10, "no_wait": true }), target)
+                    .await;
+                let ack = format!("$JS.ACK.{stream}.{name}.1.1.1.1.1");
+                self.publish(&ack, "+NXT", target).await;
+            }
+        }
     }
 
     /// The streams of which it can create consumers. Nobody answers what is not allowed, so it waits for no others.
