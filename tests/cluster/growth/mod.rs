@@ -219,11 +219,15 @@ fn one_node_becomes_three_without_losing_an_event() {
 }
 
 fn assert_the_streams_have_three_replicas(shell: &mut Shell) {
-    let (ready, is_ready) = shell.run("curl --silent --fail http://127.0.0.1:8081/readyz");
-    assert!(
-        is_ready && ready.contains("\"drift\":{\"settings\":[],\"risks\":[],\"away\":[]}"),
-        "{ready}"
-    );
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let (ready, is_ready) = shell.run("curl --silent --fail http://127.0.0.1:8081/readyz");
+        // A stream that has just grown elects a leader.
+        if is_ready && ready.contains("\"drift\":{\"settings\":[],\"risks\":[],\"away\":[]}") {
+            return;
+        }
+        assert!(Instant::now() < until, "{ready}");
+    }
 }
 
 fn assert_the_replicas_are_equal(shell: &mut Shell) {
