@@ -183,13 +183,13 @@ impl Race {
         }
     }
 
-    /// Replaces the card, and ends the changes of riders and going since the last one. Returns false if the card is
-    /// equal.
     /// The scheduled off, if a card has it.
     pub(crate) fn off_time(&self) -> Option<Moment> {
         self.card.as_ref()?.off_time
     }
 
+    /// Replaces the card, and ends the changes of riders and going since the last one. Returns false if the card is
+    /// equal.
     fn declare(&mut self, card: &RaceDeclared) -> bool {
         if self.card.as_ref() == Some(card) {
             return false;
