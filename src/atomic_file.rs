@@ -1,4 +1,4 @@
-//! [`replace`]: files that are either the old or the new ones, whenever the machine stops.
+//! [`replace`]: files that are either the old or the new ones, whenever the machine stops. JSON has a checksum.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -6,10 +6,48 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
 
-/// Writes JSON in place of a file. See [`replace`].
+/// The field with the CRC-32 of the others.
+const CHECKSUM: &str = "crc32";
+
+/// Writes a JSON object with its checksum in place of a file. See [`replace`].
 pub(crate) fn replace_json(path: &Path, value: &impl Serialize) -> io::Result<()> {
-    replace(path, &serde_json::to_vec_pretty(value)?)
+    let mut object: Map<_, _> = serde_json::from_value(serde_json::to_value(value)?)?;
+    object.insert(CHECKSUM.to_owned(), checksum(&object)?);
+    replace(path, &serde_json::to_vec_pretty(&object)?)
+}
+
+/// Reads what [`replace_json`] has written; `None` if there is no file.
+///
+/// # Errors
+/// Returns an error of the kind [`InvalidData`](io::ErrorKind::InvalidData) if that is not what the file has.
+pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
+    let bytes = match fs::read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        read => read?,
+    };
+    let parsed = serde_json::from_slice::<Map<_, _>>(&bytes).and_then(|mut object| {
+        // Earlier versions wrote none. The type has no such field, so that a damaged name of it is damage.
+        let found = object.remove(CHECKSUM);
+        let is_sound = found.is_none() || found == Some(checksum(&object)?);
+        let value = serde_json::from_value(Value::Object(object))?;
+        Ok(is_sound.then_some(value))
+    });
+    match parsed {
+        Ok(Some(value)) => Ok(Some(value)),
+        Ok(None) => Err(damaged("the checksum is wrong")),
+        Err(error) => Err(damaged(error)),
+    }
+}
+
+fn damaged(reason: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, reason)
+}
+
+fn checksum(object: &Map<String, Value>) -> serde_json::Result<Value> {
+    Ok(crc32fast::hash(&serde_json::to_vec(object)?).into())
 }
 
 /// Writes a file, which this user alone can read, in place of the one of that name.
@@ -31,4 +69,36 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
         tracing::warn!(path = %folder.display(), %error, "cannot sync a folder");
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::fs;
+
+    use super::{read_json, replace_json};
+
+    #[test]
+    fn no_flipped_bit_and_no_truncation_of_a_file_is_believed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("file");
+        let value = BTreeMap::from([("RACING", vec![7, 300]), ("ACCOUNTS", vec![])]);
+        let value: BTreeMap<_, _> = value.into_iter().map(|(k, v)| (k.to_owned(), v)).collect();
+        assert_eq!(read_json(&path).expect("none"), None::<()>);
+        replace_json(&path, &value).expect("a folder");
+        let whole = fs::read(&path).expect("the file");
+        let read = || read_json::<BTreeMap<String, Vec<u64>>>(&path);
+        assert_eq!(read().expect("a whole file").as_ref(), Some(&value));
+        for bit in 0..whole.len() * 8 {
+            let mut bytes = whole.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            fs::write(&path, &bytes).expect("a folder");
+            let believed = read().ok().flatten();
+            assert!(believed.is_none(), "bit {bit}: {believed:?}");
+        }
+        for length in 0..whole.len() {
+            fs::write(&path, &whole[..length]).expect("a folder");
+            assert!(read().is_err(), "the first {length} bytes");
+        }
+    }
 }

@@ -12,6 +12,15 @@ use tokio::time::sleep;
 /// was set.
 const SLEEP_MAX: Duration = Duration::from_secs(60);
 
+/// The time of the system clock.
+pub fn now() -> Timestamp {
+    #[cfg(test)]
+    if let Some(now) = crate::simulation::machine::wall_clock() {
+        return now;
+    }
+    Timestamp::now()
+}
+
 /// The racing day in a time zone.
 #[derive(Debug, Clone)]
 pub struct Clock {
@@ -34,7 +43,7 @@ impl Clock {
 
     /// The current date.
     pub fn today(&self) -> RacingDate {
-        self.day_of(Timestamp::now())
+        self.day_of(now())
     }
 
     fn day_of(&self, time: Timestamp) -> RacingDate {
@@ -67,6 +76,10 @@ impl Uptime {
     /// The current time.
     #[must_use]
     pub fn now() -> Self {
+        #[cfg(test)]
+        if let Some(uptime) = crate::simulation::machine::uptime() {
+            return Self(signed(uptime));
+        }
         let now = clock_gettime(CLOCK);
         Self(SignedDuration::from_secs(now.tv_sec) + SignedDuration::from_nanos(now.tv_nsec))
     }
@@ -108,7 +121,7 @@ fn signed(duration: Duration) -> SignedDuration {
 /// Sleeps until a time of the system clock, also if that is set meanwhile.
 pub async fn sleep_until(time: Timestamp) {
     loop {
-        let left = Duration::try_from(time.duration_since(Timestamp::now())).unwrap_or_default();
+        let left = Duration::try_from(time.duration_since(now())).unwrap_or_default();
         if left.is_zero() {
             return;
         }

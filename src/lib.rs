@@ -12,19 +12,20 @@
 //! | [`public_url`] | where people find the service | |
 //! | [`shutdown`] | the signal that ends every loop of the service | |
 //! | [`supervisor`] | the tasks of the service | |
+//! | `task` | starts tasks, and work that blocks | |
 //! | [`metrics`] | the Prometheus metrics of the service | `limits` |
 //! | [`tls`] | the certificate of the public address | `metrics` |
-//! | [`log`] | the event log on NATS JetStream: connection, reader, appender | `atomic_file`, `clock`, `metrics` |
+//! | [`log`] | the event log on NATS JetStream: connection, reader, appender | `atomic_file`, `clock`, `metrics`, `task` |
 //! | [`feed`] | the latest messages of the live channel, encoded once | `log`, `metrics` |
-//! | [`accounts`] | API keys and subscriptions, folded from the stream `ACCOUNTS` | `atomic_file`, `limits`, `log`, `metrics` |
+//! | [`accounts`] | API keys and subscriptions, folded from the stream `ACCOUNTS` | `atomic_file`, `clock`, `limits`, `log`, `metrics`, `task` |
 //! | [`mail`] | mails to subscribers: outbox, templates, transports | `accounts`, `atomic_file`, `log`, `metrics`, `public_url`, `shutdown` |
-//! | [`projector`] | follows the log, folds events, commits views | `atomic_file`, `clock`, `feed`, `log`, `metrics` |
+//! | [`projector`] | follows the log, folds events, commits views | `atomic_file`, `clock`, `feed`, `log`, `metrics`, `task` |
 //! | [`health`] | what is wrong with the service, and what that means | `accounts`, `feed`, `log`, `projector`, `shutdown` |
-//! | [`live`] | the live channel: fan-out, sessions, protocol | `accounts`, `feed`, `health`, `limits`, `metrics`, `projector`, `shutdown`, `tls` |
+//! | [`live`] | the live channel: fan-out, sessions, protocol | `accounts`, `clock`, `feed`, `health`, `limits`, `metrics`, `projector`, `shutdown`, `tls` |
 //! | [`asyncapi`] | the AsyncAPI document of the live channel and the log | `json_schema`, `live`, `log`, `projector` |
-//! | [`http`] | the JSON API, the pages and the WebSocket handshake, on axum | all above but `atomic_file`, `mail`, `supervisor` |
-//! | [`app`] | the composition root: builds and runs the service | all above but `asyncapi`, `atomic_file`, `json_schema` |
-//! | [`cli`] | the command line, one command per file | all above but `feed`, `json_schema`, `live` |
+//! | [`http`] | the JSON API, the pages and the WebSocket handshake, on axum | all above but `atomic_file`, `mail`, `supervisor`, `task` |
+//! | [`app`] | the composition root: builds and runs the service | all above but `asyncapi`, `atomic_file`, `json_schema`, `task` |
+//! | [`cli`] | the command line, one command per file | all above but `feed`, `json_schema`, `live`, `task` |
 
 pub mod accounts;
 pub mod app;
@@ -45,4 +46,20 @@ pub mod projector;
 pub mod public_url;
 pub mod shutdown;
 pub mod supervisor;
+mod task;
 pub mod tls;
+
+/// The parsers of input from outside that are not public otherwise, for the fuzz targets.
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing {
+    pub use crate::cli::backup::fuzzing::open_backup;
+    pub use crate::http::fuzzing::parse_request;
+    pub use crate::live::fuzzing::parse_message;
+    pub use crate::projector::snapshots::fuzzing::{
+        decode_part, decode_rows, list_snapshot, recode_rows,
+    };
+}
+#[cfg(test)]
+#[path = "../tests/simulation/mod.rs"]
+mod simulation;

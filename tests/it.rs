@@ -12,6 +12,7 @@ mod support;
 
 mod accounts;
 mod architecture;
+mod chaos;
 mod cluster;
 mod commands;
 mod conformance;

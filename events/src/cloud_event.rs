@@ -7,7 +7,7 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::event::cut_reason;
+use crate::error::cut_reason;
 use crate::object::Object;
 use crate::{DecodeError, Moment};
 

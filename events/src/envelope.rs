@@ -3,7 +3,7 @@
 use uuid::Uuid;
 
 use crate::cloud_event::cut;
-use crate::event::cut_reason;
+use crate::error::cut_reason;
 use crate::{CloudEvent, DecodeError, Event, Moment};
 
 /// The size of the largest event that is accepted, in bytes. A card of 64 runners has about 12 KiB.

@@ -25,6 +25,22 @@ impl ParseError {
     }
 }
 
+/// The number of characters of the longest reason. A reason may quote bad input.
+const REASON_CHARS_MAX: usize = 300;
+
+/// Cuts a reason, or a part of one, and escapes control characters: bad input must not control a terminal.
+pub fn cut_reason(reason: &str) -> String {
+    let mut cut = String::new();
+    for c in reason.chars().take(REASON_CHARS_MAX) {
+        match c.is_control() {
+            true => cut.extend(c.escape_debug()),
+            false => cut.push(c),
+        }
+    }
+    // An escape is longer than its character.
+    cut.chars().take(REASON_CHARS_MAX).collect()
+}
+
 /// The number of characters that an error quotes of a value. A value of 1 MiB must not fill the logs.
 const FOUND_CHARS_MAX: usize = 40;
 
@@ -85,7 +101,13 @@ impl DecodeError {
 
 #[cfg(test)]
 mod tests {
-    use super::DecodeError;
+    use super::{DecodeError, cut_reason};
+
+    #[test]
+    fn a_reason_is_cut_and_has_no_control_characters() {
+        assert_eq!(cut_reason("a\u{1b}[31m\n沙田"), "a\\u{1b}[31m\\n沙田");
+        assert_eq!(cut_reason(&"\u{1b}".repeat(1 << 20)).len(), 300);
+    }
 
     #[test]
     fn every_code_is_listed() {

@@ -2,6 +2,7 @@
 
 use serde_json::value::RawValue;
 
+use crate::error::cut_reason;
 use crate::facts::{horse, invalid, odds, race, result};
 use crate::object::Object;
 use crate::{DecodeError, Foaled, Moment, ParseError, RaceKey, RacingDate, Subject};
@@ -166,12 +167,4 @@ fn parse_data<'de, T: serde::Deserialize<'de>>(data: &'de str) -> Result<T, Deco
 /// Removes the line and the column within `data` from a message. The path of the field is more useful to a feeder.
 fn without_line(message: &str) -> String {
     cut_reason(&message[..message.rfind(" at line ").unwrap_or(message.len())])
-}
-
-/// The number of characters of the longest reason. A reason may quote bad input.
-const REASON_CHARS_MAX: usize = 300;
-
-/// Cuts a reason, or a part of one.
-pub(crate) fn cut_reason(message: &str) -> String {
-    message.chars().take(REASON_CHARS_MAX).collect()
 }

@@ -29,7 +29,7 @@ pub use cloud_event::CloudEvent;
 pub use currency::Currency;
 pub use date::RacingDate;
 pub use envelope::{EVENT_BYTES_MAX, Envelope, Recorded};
-pub use error::{DecodeError, ParseError};
+pub use error::{DecodeError, ParseError, cut_reason};
 pub use event::{EVENT_TYPES, Event};
 pub use facts::horse::{Career, Foaled, HorseRegistered};
 pub use facts::odds::{OddsQuoted, PriceState, QuotedRunner};

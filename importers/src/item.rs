@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use events::{Envelope, Event, Moment, ParseError};
+use events::{Envelope, Event, Moment, ParseError, cut_reason};
 
 /// The items of an import, in the order of the files.
 pub type Items = Box<dyn Iterator<Item = Item> + Send>;
@@ -76,7 +76,7 @@ impl Location {
         Diagnostic {
             file: self.file.to_path_buf(),
             line: self.line,
-            reason: reason.to_string(),
+            reason: cut_reason(&reason.to_string()),
         }
     }
 
@@ -132,8 +132,29 @@ impl From<&str> for InputError {
     }
 }
 
+impl From<serde_json::Error> for InputError {
+    fn from(error: serde_json::Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
 impl From<ParseError> for InputError {
     fn from(error: ParseError) -> Self {
         Self(error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::Location;
+
+    #[test]
+    fn a_reason_is_short_and_has_no_control_characters() {
+        let reason = "\u{1b}[31m".repeat(1 << 20);
+        let rejected = Location::file(Path::new("a.csv")).diagnostic(&reason);
+        assert!(rejected.reason.starts_with("\\u{1b}[31m"));
+        assert_eq!(rejected.reason.len(), 300);
     }
 }

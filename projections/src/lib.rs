@@ -26,6 +26,9 @@ mod race_result;
 pub mod rejections;
 mod responses;
 mod seen_ids;
+#[cfg(feature = "simulation")]
+#[path = "../tests/simulated/mod.rs"]
+pub mod simulated;
 mod store;
 mod stored_message;
 mod venue;

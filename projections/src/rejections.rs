@@ -1,11 +1,15 @@
 //! Rejections: the messages of the log that are not events, stored and announced with the reason.
 
+use std::borrow::Cow;
+
 use events::{DecodeError, Moment};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::json::{self, beginning};
+use crate::keys;
+use crate::store::{Store, StoreError, parse};
 use crate::stored_message::StoredMessage;
 
 /// The maximum of a rejected message that is stored, in bytes of JSON, as all of these: a feeder's text may be rendered
@@ -22,7 +26,7 @@ const ATTRIBUTE_BYTES_MAX: usize = 384;
 const REASON_BYTES_MAX: usize = 1200;
 
 /// A rejected message, as it is announced to its feeder.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 struct RejectionNotice<'a> {
     /// Its log sequence, as in the acknowledgement.
     seq: u64,
@@ -30,14 +34,14 @@ struct RejectionNotice<'a> {
     #[schemars(extend("format" = "date-time"))]
     recorded_at: String,
     /// The subject that it was published on. Of a long text, here and below, the beginning.
-    subject: &'a str,
+    subject: Cow<'a, str>,
     /// The feeder, if the message names one.
     source: String,
     /// The event's id, if the message names one.
     id: String,
     /// The kind of error.
     #[schemars(extend("enum" = DecodeError::CODES))]
-    code: &'a str,
+    code: Cow<'a, str>,
     /// What is wrong, and in which field.
     reason: String,
     /// The size of the message in bytes.
@@ -81,20 +85,14 @@ pub(crate) fn render(message: StoredMessage<'_>, error: &DecodeError) -> (Vec<u8
     let notice = RejectionNotice {
         seq,
         recorded_at: recorded_at.to_string(),
-        subject,
+        subject: subject.into(),
         source: text(&attributes.source),
         id: text(&attributes.id),
-        code: error.code(),
+        code: error.code().into(),
         reason: beginning(&error.to_string(), REASON_BYTES_MAX).to_owned(),
         payload_bytes: payload.len(),
     };
-    let announcement = Announcement {
-        seq,
-        recorded_at,
-        subject: subject.to_owned(),
-        source: notice.source.clone(),
-        json: json::render(&notice),
-    };
+    let announcement = announcement(&notice, recorded_at);
     // A character at the end of what is stored may take four bytes.
     let stored = &payload[..payload.len().min(PAYLOAD_BYTES_MAX + 4)];
     let rejection = Rejection {
@@ -102,6 +100,37 @@ pub(crate) fn render(message: StoredMessage<'_>, error: &DecodeError) -> (Vec<u8
         payload: beginning(&String::from_utf8_lossy(stored), PAYLOAD_BYTES_MAX).to_owned(),
     };
     (json::render(&rejection), announcement)
+}
+
+fn announcement(notice: &RejectionNotice<'_>, recorded_at: Moment) -> Announcement {
+    Announcement {
+        seq: notice.seq,
+        recorded_at,
+        subject: notice.subject.clone().into_owned(),
+        source: notice.source.clone(),
+        json: json::render(notice),
+    }
+}
+
+/// The announcements of the latest rejected messages of a store, in the order of the log.
+///
+/// # Errors
+/// Returns a [`StoreError`] if one is damaged, or cannot be read.
+pub fn latest(store: &Store, max: usize) -> Result<Vec<Announcement>, StoreError> {
+    let stored = store.scan(keys::REJECTIONS).rev().take(max);
+    let latest = stored.map(|entry| {
+        let (key, value) = entry?;
+        let notice: RejectionNotice<'_> = parse(&key, &value)?;
+        let recorded_at = Moment::parse(&notice.recorded_at);
+        let recorded_at = recorded_at.map_err(|error| StoreError::Corrupt {
+            reason: error.to_string(),
+            key,
+        })?;
+        Ok::<_, StoreError>(announcement(&notice, recorded_at))
+    });
+    let mut latest = latest.collect::<Result<Vec<_>, _>>()?;
+    latest.reverse();
+    Ok(latest)
 }
 
 /// The attributes of a message that is a JSON object but not an event.

@@ -1,5 +1,6 @@
 //! Follows the stream `ACCOUNTS` into the ledger and the key cache.
 
+use std::mem::take;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -97,15 +98,28 @@ impl Follower {
                 Err(error) => return error,
             };
             let keys = &self.keys;
-            let revocations = &self.revocations;
             let mut missing = Vec::new();
+            let mut next = Ledger::default();
+            self.ledger.send_if_modified(|ledger| {
+                // Nobody relies on a part of the stream: only then is it not copied.
+                next = if keys.is_complete() {
+                    ledger.clone()
+                } else {
+                    take(ledger)
+                };
+                false
+            });
+            let changed = fold(&mut next, &batch);
+            let is_read = next.seq() >= state.last_seq || batch.is_at_end(next.seq());
+            if keys.is_complete() || is_read {
+                missing = self.revocations.missing_from(&next, now());
+                self.revocations.note(&next);
+            }
+            // Before a key is rejected: no loss of power may take back what was answered.
+            self.revocations.save().await;
             // The cache is updated before the receivers are notified, so they find both in step.
             self.ledger.send_modify(|ledger| {
-                let changed = fold(ledger, &batch);
-                let is_read = ledger.seq() >= state.last_seq || batch.is_at_end(ledger.seq());
-                if keys.is_complete() || is_read {
-                    missing = revocations.missing_from(ledger, now());
-                }
+                *ledger = next;
                 if keys.is_complete() {
                     keys.update(ledger, &changed, now());
                 } else if is_read && missing.is_empty() {
@@ -116,10 +130,8 @@ impl Follower {
             self.append(missing).await;
             let read = reader.position();
             if keys.is_complete() && self.read.as_ref() != Some(read) {
-                self.revocations.note(&self.ledger.borrow());
                 self.continuity.note(read);
             }
-            self.revocations.save().await;
             self.read = Some(read.clone());
         }
     }

@@ -6,11 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use events::{Moment, Text};
-use jiff::Timestamp;
 use parking_lot::{RwLock, RwLockWriteGuard};
 
 use super::key::is_of_env;
-use super::{Holder, KeyId, KeyUses, Ledger, SecretHash, UseCounter};
+use super::{Holder, KeyId, KeyUses, Ledger, SecretHash, UseCounter, now};
 use crate::limits::Meter;
 use crate::limits::plans::{Plan, Plans};
 use crate::log::{Freshness, Head};
@@ -82,7 +81,7 @@ pub enum Refusal {
 impl KeyEntry {
     fn is_valid(&self) -> bool {
         let until = self.valid_until;
-        until.is_none_or(|until| Timestamp::now() < until.timestamp())
+        until.is_none_or(|until| now() < until)
     }
 }
 

@@ -55,5 +55,5 @@ pub use use_counter::UseCounter;
 pub use use_log::{UseLog, WRITE_USE_EVERY, read_uses};
 
 pub(crate) fn now() -> events::Moment {
-    jiff::Timestamp::now().into()
+    crate::clock::now().into()
 }

@@ -4,14 +4,15 @@
 //! stream lacks, so that the key is not accepted again, here or by another replica.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::{fs, io};
 
 use events::{Moment, Text};
 use serde::{Deserialize, Serialize};
 
 use super::{Fact, Holder, KeyId, KeyRevoked, Ledger, SubscriptionForgotten, SubscriptionId};
-use crate::atomic_file::replace_json;
+use crate::atomic_file::{read_json, replace_json};
+use crate::task;
 
 const FILE: &str = "ended.json";
 const REASON: &str = "ended before the stream was restored";
@@ -27,6 +28,7 @@ pub struct Revocations {
 
 /// The content of the file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Record {
     /// The end of the overlap of rotated keys; null for those that were revoked.
     keys: BTreeMap<KeyId, Option<Moment>>,
@@ -41,18 +43,19 @@ impl Revocations {
     /// Returns an I/O error if the file exists and cannot be read.
     pub fn open(data: &Path) -> io::Result<Self> {
         let path = data.join(FILE);
-        let known = match fs::read(&path) {
-            Ok(bytes) => serde_json::from_slice(&bytes).unwrap_or_else(|error| {
+        let read = read_json(&path);
+        let is_saved = read.is_ok();
+        let known = match read {
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                 tracing::error!(path = %path.display(), %error, "the file of revoked keys is damaged");
                 Record::default()
-            }),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Record::default(),
-            Err(error) => return Err(error),
+            }
+            read => read?.unwrap_or_default(),
         };
         Ok(Self {
             path,
             known,
-            is_saved: true,
+            is_saved,
         })
     }
 
@@ -119,7 +122,7 @@ impl Revocations {
         }
         let path = self.path.clone();
         let known = self.known.clone();
-        let writing = tokio::task::spawn_blocking(move || replace_json(&path, &known));
+        let writing = task::spawn_blocking(move || replace_json(&path, &known));
         match writing
             .await
             .unwrap_or_else(|panic| Err(io::Error::other(panic)))
@@ -136,14 +139,14 @@ impl Revocations {
 #[cfg(test)]
 mod tests {
     use events::Moment;
-    use jiff::{SignedDuration, Timestamp};
+    use jiff::SignedDuration;
 
     use super::Revocations;
     use crate::accounts::tests::Stream;
     use crate::accounts::{ApiKey, Fact, KeyIssued, KeyRevoked, KeyRotated, now};
 
     fn in_an_hour() -> Moment {
-        let hour = Timestamp::now().checked_add(SignedDuration::from_hours(1));
+        let hour = crate::clock::now().checked_add(SignedDuration::from_hours(1));
         hour.expect("a time").into()
     }
 

@@ -1,13 +1,17 @@
 //! [`Backup`]: a folder with the snapshots of the streams, and `manifest.json`, which makes it whole.
 
+#[cfg(feature = "fuzzing")]
+#[path = "../../tests/fuzz/doors/backup.rs"]
+pub(crate) mod fuzzing;
+
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use bytes::Bytes;
-use events::Moment;
+use events::{Moment, ParseError, Text, cut_reason};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -40,9 +44,9 @@ struct SealedManifest {
 pub(super) struct Manifest {
     format: u32,
     /// The version of railbird that wrote it.
-    railbird: String,
+    railbird: Text,
     /// The version of nats-server, whose format the snapshots have.
-    nats_server: String,
+    nats_server: Text,
     /// When the backup began. Everything that was acknowledged before is in it.
     pub(super) began_at: Moment,
     pub(super) streams: Vec<StreamFile>,
@@ -51,10 +55,10 @@ pub(super) struct Manifest {
 /// The snapshot of a stream.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct StreamFile {
-    name: String,
-    file: String,
+    name: Text,
+    file: Text,
     file_bytes: u64,
-    sha256: String,
+    sha256: Text,
     #[serde(flatten)]
     pub(super) head: SnapshotHead,
 }
@@ -93,8 +97,8 @@ impl Draft {
         let folder = folder.with_context(|| format!("{} cannot be written", parent.display()))?;
         let manifest = Manifest {
             format: FORMAT,
-            railbird: env!("CARGO_PKG_VERSION").to_owned(),
-            nats_server: log.server_version(),
+            railbird: Text::parse(env!("CARGO_PKG_VERSION"))?,
+            nats_server: Text::parse(&log.server_version())?,
             began_at: Timestamp::now().into(),
             streams: Vec::new(),
         };
@@ -108,7 +112,7 @@ impl Draft {
     /// Writes the snapshot of a stream.
     pub(super) async fn add(&mut self, log: &Log, stream: StreamName) -> anyhow::Result<()> {
         let mut snapshot = log.snapshot(stream).await?;
-        let name = format!("{}.snapshot", stream.name);
+        let name = file_name(stream.name);
         let path = self.folder.path().join(&name);
         let unwritable = || format!("{} cannot be written", path.display());
         let mut file = create(&path).with_context(unwritable)?;
@@ -130,10 +134,10 @@ impl Draft {
             stream.name, head.messages, head.last_seq
         ));
         self.manifest.streams.push(StreamFile {
-            name: stream.name.to_owned(),
-            file: name,
+            name: Text::parse(stream.name)?,
+            file: Text::parse(&name)?,
             file_bytes: bytes,
-            sha256: hex(hash),
+            sha256: Text::parse(&hex(hash))?,
             head,
         });
         Ok(())
@@ -174,7 +178,7 @@ impl Backup {
             manifest,
         };
         for stream in &backup.manifest.streams {
-            let path = backup.folder.join(&stream.file);
+            let path = backup.folder.join(stream.file.as_str());
             stream
                 .check(&path)
                 .with_context(|| format!("{}", path.display()))?;
@@ -185,7 +189,7 @@ impl Backup {
     /// The file of a stream, if the backup has one.
     pub(super) fn stream(&self, stream: StreamName) -> Option<&StreamFile> {
         let mut streams = self.manifest.streams.iter();
-        streams.find(|file| file.name == stream.name)
+        streams.find(|file| file.name.as_str() == stream.name)
     }
 
     /// Restores a stream, and checks that it is the one that the backup was made of.
@@ -203,7 +207,7 @@ impl Backup {
                 found.head.messages
             );
         }
-        let path = self.folder.join(&found.file);
+        let path = self.folder.join(found.file.as_str());
         let file = File::open(&path)?;
         let restoring = log.restore(stream, &found.head).await?;
         let mut progress = Progress::new(stream.name, found.file_bytes);
@@ -242,12 +246,33 @@ impl Backup {
     }
 }
 
+/// The file of a stream.
+fn file_name(stream: &str) -> String {
+    format!("{stream}.snapshot")
+}
+
 impl StreamFile {
+    /// Checks that the file is in the folder of the backup, and that a message can quote the names: anybody may have
+    /// written the manifest.
+    fn check_names(&self) -> Result<(), ParseError> {
+        let Self {
+            name, file, head, ..
+        } = self;
+        let in_name = |c: char| c.is_ascii_uppercase() || c == '_';
+        if !name.as_str().chars().all(in_name) || file.as_str() != file_name(name.as_str()) {
+            return Err(ParseError::new(
+                "the file of a stream is STREAM.snapshot",
+                file,
+            ));
+        }
+        Text::parse(&head.created).map(drop)
+    }
+
     /// Whether a stream is the one that the backup was made of, with every message that it had.
     pub(super) fn is_in(&self, state: &LogState) -> bool {
         let head = &self.head;
         // Messages may have been appended after the head was taken, and where that is allowed, erased.
-        let keeps_all = head.config["deny_delete"] == true;
+        let keeps_all = head.config.get("deny_delete") == Some(&true.into());
         let appended = state.last_seq.saturating_sub(head.last_seq);
         state.identity.created == head.created
             && state.last_seq >= head.last_seq
@@ -264,7 +289,7 @@ impl StreamFile {
         let mut hash = Sha256::new();
         io::copy(&mut file, &mut hash)?;
         let found = hex(hash);
-        if found != self.sha256 {
+        if found != self.sha256.as_str() {
             bail!(
                 "the file is damaged: its SHA-256 is {found}, not {}",
                 self.sha256
@@ -275,25 +300,35 @@ impl StreamFile {
 }
 
 fn read_manifest(path: &Path) -> anyhow::Result<Manifest> {
-    let text = match fs::read(path) {
+    match fs::read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             bail!("there is no backup here, or it was not finished")
         }
-        text => text?,
-    };
-    let sealed: SealedManifest =
-        serde_json::from_slice(&text).context("the manifest is damaged")?;
-    // Pretty printing keeps the text of a raw value.
-    if hex(Sha256::new_with_prefix(sealed.manifest.get())) != sealed.sha256 {
-        bail!("the manifest is damaged: it has another SHA-256");
+        text => Manifest::parse(&text?),
     }
-    let manifest: Manifest = serde_json::from_str(sealed.manifest.get())?;
-    if manifest.format != FORMAT {
-        let format = manifest.format;
-        let version = manifest.railbird;
-        bail!("the backup has format {format}; use railbird {version}, which wrote it");
+}
+
+impl Manifest {
+    fn parse(text: &[u8]) -> anyhow::Result<Self> {
+        let invalid = |error: serde_json::Error| anyhow!(cut_reason(&error.to_string()));
+        let sealed: SealedManifest = serde_json::from_slice(text)
+            .map_err(invalid)
+            .context("the manifest is damaged")?;
+        // Pretty printing keeps the text of a raw value.
+        if hex(Sha256::new_with_prefix(sealed.manifest.get())) != sealed.sha256 {
+            bail!("the manifest is damaged: it has another SHA-256");
+        }
+        let manifest: Self = serde_json::from_str(sealed.manifest.get()).map_err(invalid)?;
+        if manifest.format != FORMAT {
+            let format = manifest.format;
+            let version = manifest.railbird;
+            bail!("the backup has format {format}; use railbird {version}, which wrote it");
+        }
+        for stream in &manifest.streams {
+            stream.check_names()?;
+        }
+        Ok(manifest)
     }
-    Ok(manifest)
 }
 
 fn create(path: &Path) -> io::Result<File> {
@@ -313,7 +348,7 @@ pub(super) async fn missing(
     order: &[StreamName],
 ) -> anyhow::Result<Vec<StreamName>> {
     let needed = &backup.manifest.nats_server;
-    if log.is_older_than(needed) {
+    if log.is_older_than(needed.as_str()) {
         let found = log.server_version();
         bail!(
             "the backup is of nats-server {needed}, and this one is {found}: use {needed} or later"
@@ -355,4 +390,56 @@ pub(super) async fn missing(
         );
     }
     Ok(missing)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::value::RawValue;
+    use serde_json::{Value, json};
+    use sha2::{Digest, Sha256};
+
+    use super::{Manifest, SealedManifest, hex};
+
+    /// Parses a manifest with a stream that has another value in a field.
+    fn parse(field: &str, value: Value) -> Result<Manifest, String> {
+        let mut manifest = json!({
+            "format": 1, "railbird": "0.1.0", "nats_server": "2.15.1", "began_at": "2026-11-21T00:00:00Z",
+            "streams": [{
+                "name": "RACING", "file": "RACING.snapshot", "file_bytes": 1, "sha256": "00", "config": {},
+                "created": "2026-11-20T00:00:00Z", "first_seq": 1, "last_seq": 1, "messages": 1, "bytes": 1,
+            }],
+        });
+        match manifest.get_mut(field) {
+            Some(found) => *found = value,
+            None => manifest["streams"][0][field] = value,
+        }
+        let manifest = RawValue::from_string(manifest.to_string()).expect("JSON");
+        let sha256 = hex(Sha256::new_with_prefix(manifest.get()));
+        let sealed = serde_json::to_vec(&SealedManifest { manifest, sha256 }).expect("JSON");
+        Manifest::parse(&sealed).map_err(|error| format!("{error:#}"))
+    }
+
+    #[test]
+    fn a_manifest_names_no_file_outside_its_folder_and_nothing_that_a_terminal_obeys() {
+        assert!(parse("messages", json!(2)).is_ok());
+        let long = "\u{1b}[31m".repeat(1000);
+        for (field, value) in [
+            ("file", json!("../RACING.snapshot")),
+            ("file", json!("/etc/hostname")),
+            ("file", json!(".")),
+            ("name", json!("../RACING")),
+            ("file", json!(long)),
+            ("sha256", json!(long)),
+            ("created", json!(long)),
+            ("railbird", json!(long)),
+            ("nats_server", json!(long)),
+            ("began_at", json!(long)),
+            ("format", json!(long)),
+            ("config", json!(long)),
+        ] {
+            let error = parse(field, value).expect_err(field);
+            assert!(error.chars().count() < 600, "{field}: {error}");
+            assert!(!error.contains('\u{1b}'), "{field}: {error}");
+        }
+    }
 }

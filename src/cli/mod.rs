@@ -1,7 +1,7 @@
 //! The command line: one command per file.
 
 mod admin;
-mod backup;
+pub(crate) mod backup;
 mod backup_folders;
 mod backup_metrics;
 mod check_config;

@@ -90,7 +90,7 @@ fn check_allowed(app: &App, key: &KeyEntry) -> Result<(), ApiError> {
     app.require_feed()
 }
 
-fn filter(query: &QueryParams) -> Result<Filter, ApiError> {
+pub(super) fn filter(query: &QueryParams) -> Result<Filter, ApiError> {
     let lists = FilterQuery {
         dates: query.get("date"),
         venues: query.get("venue"),
@@ -100,7 +100,10 @@ fn filter(query: &QueryParams) -> Result<Filter, ApiError> {
     Filter::from_query(lists).map_err(invalid_parameter)
 }
 
-fn subscription(query: &QueryParams, filter: Filter) -> Result<LiveSubscription, ApiError> {
+pub(super) fn subscription(
+    query: &QueryParams,
+    filter: Filter,
+) -> Result<LiveSubscription, ApiError> {
     let kinds = query.get("events");
     let kinds = kinds.map(|names| Kinds::parse(values_of(names)));
     let kinds = kinds.transpose().map_err(invalid_parameter)?;

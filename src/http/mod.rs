@@ -10,6 +10,9 @@ mod browser;
 mod cors;
 mod entity_tag;
 mod error;
+#[cfg(feature = "fuzzing")]
+#[path = "../../tests/fuzz/doors/http.rs"]
+pub(crate) mod fuzzing;
 mod gate;
 mod horses;
 mod live_odds;

@@ -83,6 +83,14 @@ pub(super) fn check_utf8(uri: &Uri) -> Result<(), ApiError> {
     query.decode_utf8().map(drop).map_err(invalid)
 }
 
+/// The characters that an error quotes of a value.
+const QUOTED_CHARS_MAX: usize = 40;
+
+fn invalid_value(expected: &str, found: &str) -> ApiError {
+    let found: String = found.chars().take(QUOTED_CHARS_MAX).collect();
+    ApiError::InvalidParameter(format!("{expected}, not {found:?}"))
+}
+
 /// The parameters of the query.
 pub(super) struct QueryParams(Vec<(String, String)>);
 
@@ -121,11 +129,10 @@ impl QueryParams {
 
     pub(super) fn number(&self, name: &str) -> Result<Option<u64>, ApiError> {
         let parse = |text: &str| {
-            let invalid = |_| format!("{name} is a whole number, not {text:?}");
-            text.parse().map_err(invalid)
+            let expected = format!("{name} is a whole number");
+            text.parse().map_err(|_| invalid_value(&expected, text))
         };
-        let number = self.get(name).map(parse).transpose();
-        number.map_err(ApiError::InvalidParameter)
+        self.get(name).map(parse).transpose()
     }
 
     /// The value of a parameter as a duration, such as `10s` or `1m 30s`.
@@ -134,9 +141,8 @@ impl QueryParams {
     /// Returns [`ApiError::InvalidParameter`] if it is not a duration, or negative.
     pub(super) fn duration(&self, name: &str) -> Result<Option<Duration>, ApiError> {
         let parse = |text: &str| Duration::try_from(text.parse::<SignedDuration>().ok()?).ok();
-        let invalid = |text: &str| {
-            ApiError::InvalidParameter(format!("{name} is a duration such as 10s, not {text:?}"))
-        };
+        let expected = format!("{name} is a duration such as 10s");
+        let invalid = |text: &str| invalid_value(&expected, text);
         self.get(name)
             .map(|text| parse(text).ok_or_else(|| invalid(text)))
             .transpose()

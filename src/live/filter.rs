@@ -13,6 +13,8 @@ use crate::feed::Topic;
 const VALUES_MAX: usize = 1_000;
 /// Bytes of a venue's code or name.
 const VENUE_BYTES_MAX: usize = 256;
+/// Characters of an unknown name that an error message repeats: too few to repeat a key that is in its place.
+const NAME_CHARS_MAX: usize = 16;
 /// A list of a query without values.
 const EMPTY_LIST: &str = "none";
 
@@ -92,6 +94,9 @@ impl Filter {
     /// # Errors
     /// Returns [`InvalidFilter`] if a value cannot be parsed, or a bound is exceeded.
     pub(crate) fn from_query(query: FilterQuery<'_>) -> Result<Self, InvalidFilter> {
+        let lists = [query.dates, query.venues, query.races, query.horses];
+        let values = lists.into_iter().flatten().flat_map(values_of);
+        Self::check_count(values.count())?;
         let venue = |venue: &str| Ok(venue.to_owned());
         let filter = Self {
             dates: list(query.dates, RacingDate::parse)?,
@@ -99,7 +104,7 @@ impl Filter {
             races: list(query.races, RacePattern::parse)?,
             horses: list(query.horses, HorseNo::parse)?,
         };
-        filter.check()?;
+        filter.check_venues()?;
         Ok(filter)
     }
 
@@ -116,15 +121,22 @@ impl Filter {
         }
     }
 
-    /// Checks the number of values and the length of venues.
+    /// Checks the number of values, before they are parsed.
     ///
     /// # Errors
-    /// Returns [`InvalidFilter`] if a bound is exceeded.
-    pub(crate) fn check(&self) -> Result<(), InvalidFilter> {
-        let values = self.lengths().into_iter().flatten().sum();
+    /// Returns [`InvalidFilter::TooManyValues`].
+    pub(super) fn check_count(values: usize) -> Result<(), InvalidFilter> {
         if values > VALUES_MAX {
             return Err(InvalidFilter::TooManyValues(values));
         }
+        Ok(())
+    }
+
+    /// Checks the length of venues.
+    ///
+    /// # Errors
+    /// Returns [`InvalidFilter::VenueTooLong`].
+    pub(super) fn check_venues(&self) -> Result<(), InvalidFilter> {
         let of_races = self
             .races
             .iter()
@@ -258,6 +270,11 @@ pub(crate) fn values_of(list: &str) -> impl Iterator<Item = &str> {
         .map(str::trim)
 }
 
+/// The beginning of an unknown name.
+pub(super) fn cut_name(name: &str) -> String {
+    name.chars().take(NAME_CHARS_MAX).collect()
+}
+
 /// The kinds of messages about races that a client is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema)]
 #[schemars(inline, extend("items" = json!({ "type": "string", "enum": LiveKind::ALL })))]
@@ -285,7 +302,8 @@ impl Kinds {
         for name in names {
             let mut all = LiveKind::ALL.into_iter();
             let known = all.find(|kind| kind.as_str() == name);
-            let kind = known.ok_or_else(|| InvalidFilter::UnknownKind(name.to_owned()))?;
+            let unknown = || InvalidFilter::UnknownKind(cut_name(name));
+            let kind = known.ok_or_else(unknown)?;
             kinds.0[kind as usize] = true;
         }
         Ok(kinds)
@@ -312,7 +330,7 @@ mod tests {
     use projections::LiveKind;
     use serde_json::{Value, json};
 
-    use super::{Filter, Follows, Kinds, VALUES_MAX};
+    use super::{Filter, FilterQuery, Follows, InvalidFilter, Kinds, VALUES_MAX};
     use crate::feed::Topic;
 
     fn topic(horses: &[&str]) -> Topic {
@@ -420,18 +438,28 @@ mod tests {
 
     #[test]
     fn the_number_of_values_and_the_length_of_a_venue_are_bounded() {
+        let lists = FilterQuery {
+            dates: None,
+            venues: None,
+            races: None,
+            horses: None,
+        };
         let horses: Vec<String> = (1..=VALUES_MAX).map(|n| format!("H{n}")).collect();
-        assert_eq!(filter(json!({ "horses": horses })).check(), Ok(()));
-        assert!(
-            filter(json!({ "horses": horses, "venues": ["ST"] }))
-                .check()
-                .is_err()
-        );
-        assert!(
-            filter(json!({ "races": [{ "race_number": 1, "venue": "x".repeat(257) }] }))
-                .check()
-                .is_err()
-        );
+        let horses = horses.join(",");
+        let horses = FilterQuery {
+            horses: Some(&horses),
+            ..lists
+        };
+        assert!(Filter::from_query(horses).is_ok());
+        let venues = Some("ST");
+        let more = Filter::from_query(FilterQuery { venues, ..horses });
+        assert_eq!(more, Err(InvalidFilter::TooManyValues(VALUES_MAX + 1)));
+        let venues = Some("x".repeat(257));
+        let venues = venues.as_deref();
+        let long = Filter::from_query(FilterQuery { venues, ..lists });
+        assert_eq!(long, Err(InvalidFilter::VenueTooLong));
+        let long = filter(json!({ "races": [{ "race_number": 1, "venue": venues }] }));
+        assert_eq!(long.check_venues(), Err(InvalidFilter::VenueTooLong));
     }
 
     #[test]

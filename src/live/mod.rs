@@ -15,6 +15,9 @@ mod context;
 mod fan_out;
 mod filter;
 mod followers;
+#[cfg(feature = "fuzzing")]
+#[path = "../../tests/fuzz/doors/live.rs"]
+pub(crate) mod fuzzing;
 mod new_client;
 mod quota;
 mod request;

@@ -1,11 +1,12 @@
 //! [`Request`]: a message from a client.
 
+use events::cut_reason;
 use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-use super::filter::{Filter, Kinds};
+use super::filter::{Filter, Kinds, cut_name};
 use super::subscription::{CONFLATE_MS, HEARTBEAT_MS};
 
 /// Characters of an unknown op that the error message repeats.
@@ -101,13 +102,10 @@ impl Op {
 /// The fields of a race in `races`.
 const RACE_FIELDS: [&str; 3] = ["date", "venue", "race_number"];
 
-/// Characters of an unknown name that an error message repeats: too few to repeat a key that is in its place.
-const NAME_CHARS_MAX: usize = 16;
-
 /// The error about a parameter or a field that does not exist. Without it, a client that mistypes the name of a filter
 /// would be sent everything.
 pub(crate) fn unknown_name(name: &str, known: &[&str]) -> String {
-    let name: String = name.chars().take(NAME_CHARS_MAX).collect();
+    let name = cut_name(name);
     match known {
         [] => format!("there is no {name:?}, nor any other parameter"),
         known => format!("there is no {name:?}; there are {}", known.join(", ")),
@@ -161,7 +159,7 @@ impl RequestError {
 }
 
 pub(super) fn invalid_parameter(error: impl ToString) -> RequestError {
-    RequestError::InvalidParameter(error.to_string())
+    RequestError::InvalidParameter(cut_reason(&error.to_string()))
 }
 
 impl Request {
@@ -184,19 +182,60 @@ impl Request {
         let unknown = |_| RequestError::UnknownOp(op.chars().take(REPEATED_CHARS_MAX).collect());
         let op = Op::deserialize(&message["op"]).map_err(unknown)?;
         check_names(&message, op.fields())?;
+        let lists = ["dates", "venues", "races", "horses"].map(|name| message[name].as_array());
+        let values = lists.into_iter().flatten().map(Vec::len).sum();
+        Filter::check_count(values).map_err(invalid_parameter)?;
         for race in message["races"].as_array().into_iter().flatten() {
             check_names(race, &RACE_FIELDS)?;
         }
-        serde_json::from_value(message).map_err(invalid_parameter)
+        let request: Self = serde_json::from_value(message).map_err(invalid_parameter)?;
+        request.filter.check_venues().map_err(invalid_parameter)?;
+        Ok(request)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use schemars::schema_for;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::{Op, RACE_FIELDS, Request};
+
+    /// The error about a message.
+    fn error(message: &Value) -> String {
+        let (_, request) = Request::parse(&message.to_string());
+        request.expect_err("invalid").to_string()
+    }
+
+    #[test]
+    fn values_are_counted_before_they_are_parsed() {
+        let many = "A filter has at most 1000 values, not 1001";
+        for op in ["subscribe", "unsubscribe"] {
+            let values = vec![json!({ "not": "a value" }); 500];
+            let values = json!({ "op": op, "races": values, "horses": values, "dates": [0] });
+            assert_eq!(error(&values), many);
+            let venue = json!({ "op": op, "venues": ["x".repeat(257)] });
+            assert_eq!(error(&venue), "A venue has at most 256 bytes");
+        }
+    }
+
+    #[test]
+    fn an_error_is_short_and_has_no_control_characters() {
+        let long = "\u{1b}[31m".repeat(1000);
+        for (field, value) in [
+            ("conflate_ms", json!(long)),
+            ("horses", json!([long])),
+            ("events", json!([long])),
+            ("races", json!([{ "race_number": long }])),
+            (long.as_str(), json!(1)),
+        ] {
+            let mut message = json!({ "op": "subscribe" });
+            message[field] = value;
+            let error = error(&message);
+            assert!(error.chars().count() <= 300, "{error}");
+            assert!(!error.contains('\u{1b}'), "{error}");
+        }
+    }
 
     #[test]
     fn the_names_of_fields_are_those_of_the_schema() {

@@ -148,5 +148,5 @@ pub(crate) enum ServerMessage<'a> {
 
 /// The current time for messages, RFC 3339 to the microsecond.
 pub(super) fn server_time() -> String {
-    events::Moment::from(jiff::Timestamp::now()).to_string()
+    events::Moment::from(crate::clock::now()).to_string()
 }

@@ -7,12 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_nats::header::{NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, NATS_MESSAGE_ID};
-use async_nats::jetstream::context::{PublishAckFuture, PublishError, PublishErrorKind};
+use async_nats::jetstream::context::{PublishError, PublishErrorKind};
 use async_nats::jetstream::publish::PublishAck;
 use async_nats::jetstream::{self, ErrorCode};
 use async_nats::{HeaderMap, HeaderValue};
 use events::{Envelope, Moment};
-use futures::future::BoxFuture;
 use futures::stream::FuturesOrdered;
 use futures::{FutureExt, StreamExt};
 use serde::Deserialize;
@@ -23,6 +22,7 @@ use super::backoff::{Attempts, Backoff};
 use super::connection::Log;
 use super::error::LogError;
 use super::one_shot::OneShotConnection;
+use super::server::Ack;
 use super::stream::{RACING, StreamName};
 
 /// How long a message is retried while the server is away or a cluster elects a leader.
@@ -90,7 +90,7 @@ pub struct Appender {
     window: usize,
     in_flight: VecDeque<InFlight>,
     /// Their acknowledgements, in their order. Dropped before the connection, whose runtime answers them.
-    acks: FuturesOrdered<BoxFuture<'static, Result<PublishAck, PublishError>>>,
+    acks: FuturesOrdered<Ack>,
     /// One of these is a failure.
     has_failed: Arc<AtomicBool>,
     /// Where messages are sent if more than one may be in flight: all of these.
@@ -107,9 +107,8 @@ struct InFlight {
 }
 
 /// The acknowledgement to come of a message, and the connection that it was sent on.
-#[derive(Debug)]
 struct PendingAck {
-    ack: PublishAckFuture,
+    ack: Ack,
     log: Log,
     connection_number: u64,
 }
@@ -222,7 +221,7 @@ impl Appender {
                 ..
             }) => {
                 let has_failed = Arc::clone(&self.has_failed);
-                let ack = ack.into_future().inspect(move |ack| {
+                let ack = ack.inspect(move |ack| {
                     has_failed.fetch_or(ack.is_err(), Ordering::Relaxed);
                 });
                 self.acks.push_back(Box::pin(ack));
@@ -328,25 +327,28 @@ impl Appender {
 
     /// Awaits everything in flight, then sends what failed again, in order.
     async fn resend(&mut self, first: Outgoing, error: LogError) -> Result<(), LogError> {
-        let mut failed = vec![first];
+        // In the order of the messages, as their acknowledgements are returned.
+        let mut outcomes = vec![Err(first)];
         while !self.in_flight.is_empty() {
             let outcome = self.outcome_of_oldest().await;
             let Some(InFlight { outgoing, .. }) = self.in_flight.pop_front() else {
                 break;
             };
-            match outcome {
-                Ok(appended) => match check_own(&self.log, &outgoing, appended).await {
-                    Ok(appended) => self.acknowledged.push(appended),
-                    Err(_) => failed.push(outgoing),
-                },
+            let outcome = match outcome {
+                Ok(appended) => check_own(&self.log, &outgoing, appended).await,
                 Err(error) if error.is_permanent() => return Err(error),
-                Err(_) => failed.push(outgoing),
-            }
+                Err(error) => Err(error),
+            };
+            outcomes.push(outcome.map_err(|_| outgoing));
         }
         self.has_failed.store(false, Ordering::Relaxed);
-        tracing::debug!(%error, messages = failed.len(), "resending unacknowledged messages");
-        for outgoing in failed {
-            let appended = self.send_with_retries(&outgoing, None).await?;
+        let failed = outcomes.iter().filter(|outcome| outcome.is_err()).count();
+        tracing::debug!(%error, messages = failed, "resending unacknowledged messages");
+        for outcome in outcomes {
+            let appended = match outcome {
+                Ok(appended) => appended,
+                Err(outgoing) => self.send_with_retries(&outgoing, None).await?,
+            };
             self.acknowledged.push(appended);
         }
         Ok(())
@@ -390,11 +392,11 @@ impl Appender {
             headers.insert(NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, last_seq);
         }
         let connection_number = log.connection_number();
-        let payload = outgoing.payload.clone().into();
+        let payload = outgoing.payload.clone();
         let sent = log
-            .jetstream
-            .publish_with_headers(outgoing.subject.clone(), headers, payload)
-            .await;
+            .server
+            .publish(outgoing.subject.clone(), headers, payload);
+        let sent = sent.await;
         match sent {
             Ok(ack) => Ok(PendingAck {
                 ack,

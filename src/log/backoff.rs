@@ -21,6 +21,10 @@ impl Backoff {
 
     /// The delay before retry number `retry`, counted from 0, with random jitter.
     pub fn delay(self, retry: u32) -> Duration {
+        #[cfg(test)]
+        if let Some(random) = crate::simulation::machine::random() {
+            return self.delay_with(retry, random);
+        }
         // Without randomness the delay is the longest one.
         self.delay_with(retry, getrandom::u32().unwrap_or(u32::MAX))
     }

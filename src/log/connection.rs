@@ -15,6 +15,9 @@ use super::backoff::Backoff;
 use super::connect_failures::{ConnectAttempts, ConnectFailures};
 use super::error::{LogError, SERVER_VERSION_MIN, chain};
 use super::publish_permissions::{DenialSender, PublishPermissions};
+use super::server::{NatsClient, Server, ServerError};
+#[cfg(test)]
+use crate::simulation::server::Connection;
 
 /// How long one request to JetStream may take before it is tried again.
 pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
@@ -63,26 +66,26 @@ pub struct ConnectionStatus {
 }
 
 impl ConnectionStatus {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             up: false,
             number: 0,
         }
     }
 
-    fn set_up(&mut self) {
+    pub(crate) fn set_up(&mut self) {
         self.up = true;
         self.number += 1;
     }
 
-    fn set_down(&mut self) {
+    pub(crate) fn set_down(&mut self) {
         self.up = false;
     }
 }
 
 /// How a connection is established, and whether it is established again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ConnectMode {
+pub(crate) enum ConnectMode {
     /// Fails if no server answers. Reconnects.
     Now,
     /// Fails if no server answers. Does not reconnect.
@@ -94,16 +97,13 @@ pub(super) enum ConnectMode {
 /// A connection to the log. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Log {
-    pub(super) client: async_nats::Client,
-    pub(super) jetstream: jetstream::Context,
+    pub(super) server: Server,
     pub(super) status: watch::Receiver<ConnectionStatus>,
     pub(super) permissions: PublishPermissions,
     pub(super) address: Arc<NatsAddress>,
     pub(super) name: Arc<str>,
     pub(super) failures: Arc<ConnectFailures>,
     mode: ConnectMode,
-    /// Ends with the last clone: it has a client of its own.
-    _leaving: Arc<AbortOnDropHandle<()>>,
 }
 
 impl Log {
@@ -197,9 +197,11 @@ impl Log {
         let jetstream = jetstream(&client);
         let leaving = tokio::spawn(leave(client.clone(), lame_duck));
         Ok(Self {
-            _leaving: Arc::new(AbortOnDropHandle::new(leaving)),
-            client,
-            jetstream,
+            server: Server::Nats(NatsClient {
+                client,
+                jetstream,
+                _leaving: Arc::new(AbortOnDropHandle::new(leaving)),
+            }),
             status,
             permissions,
             address,
@@ -207,6 +209,22 @@ impl Log {
             failures,
             mode,
         })
+    }
+
+    /// A connection to the model of a server.
+    #[cfg(test)]
+    pub(crate) fn simulated(connection: Connection) -> Self {
+        let address = Arc::new(NatsAddress::parse(&"nats://model".into()).expect("a URL"));
+        let (_, permissions) = PublishPermissions::new("the model");
+        Self {
+            status: connection.status(),
+            permissions,
+            failures: Arc::new(ConnectFailures::new(&address)),
+            address,
+            name: "model".into(),
+            mode: connection.mode(),
+            server: Server::Simulated(connection),
+        }
     }
 
     /// Checks the server's version.
@@ -229,7 +247,7 @@ impl Log {
 
     /// The version of nats-server; empty before the first connection.
     pub fn server_version(&self) -> String {
-        self.client.server_info().version
+        self.server.version()
     }
 
     /// Whether nats-server is older than a version, as far as its formats may differ.
@@ -258,23 +276,22 @@ impl Log {
         let _ = status.wait_for(|status| status.up).await;
         let mut headers = HeaderMap::new();
         headers.insert(NATS_MESSAGE_ID, id);
-        self.client
-            .publish_with_headers(subject, headers, payload.into())
+        self.server
+            .publish_core(subject, headers, payload)
             .await
             .map_err(|error| LogError::Unreachable(error.to_string()))
     }
 
     /// Sends everything that is buffered and closes the connection.
     pub async fn close(&self) {
-        if let Err(error) = self.client.drain().await {
+        if let Err(error) = self.server.nats().client.drain().await {
             tracing::debug!(%error, "the connection was closed already");
         }
     }
 
     /// Gives the connection up for one to a server of the cluster that is chosen by chance.
     pub(super) async fn connect_elsewhere(&self) {
-        // An error means that the client has ended.
-        let _ = self.client.force_reconnect().await;
+        self.server.connect_elsewhere().await;
     }
 
     /// The number of the current or last connection.
@@ -295,7 +312,7 @@ impl Log {
     }
 
     /// Resolves when a newer connection than that of this connection_number is up.
-    pub(super) async fn reconnected(&self, connection_number: u64) {
+    pub(crate) async fn reconnected(&self, connection_number: u64) {
         let mut status = self.status.clone();
         let is_newer = |status: &ConnectionStatus| status.up && status.number > connection_number;
         if status.wait_for(is_newer).await.is_err() {
@@ -306,7 +323,7 @@ impl Log {
 
     /// Sends a request to JetStream, and stops waiting when the server denies this user one of these parts of the API:
     /// a denied request gets no answer.
-    pub(super) async fn request<T, E: std::error::Error>(
+    pub(super) async fn request<T, E: Into<ServerError>>(
         &self,
         apis: &[&str],
         request: impl Future<Output = Result<T, E>>,
@@ -317,7 +334,8 @@ impl Log {
             apis.iter().any(|api| subject.ends_with(api))
         };
         tokio::select! {
-            answer = request => answer.map_err(|error| self.jetstream_error(&error)),
+            biased;
+            answer = request => answer.map_err(|error| self.jetstream_error(&*error.into())),
             denied = self.permissions.denied(is_api) => Err(denied),
         }
     }
@@ -347,7 +365,7 @@ impl Log {
 
     /// Whether the server is one of a cluster, as far as the connection has shown.
     pub(super) fn is_clustered(&self) -> bool {
-        self.client.server_info().cluster.is_some()
+        self.server.is_clustered()
     }
 }
 

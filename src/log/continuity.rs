@@ -4,7 +4,6 @@
 //! created again, and no other history takes its place, until an operator accepts that.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,8 +20,9 @@ use super::connection::Log;
 use super::error::LogError;
 use super::position::{LogReplaced, ReadPosition, Suspicion};
 use super::stream::{ACCOUNTS, ADDRESSES, BESIDE, LogState, RACING, StreamName};
-use crate::atomic_file::replace_json;
+use crate::atomic_file::{read_json, replace_json};
 use crate::metrics;
+use crate::task;
 
 const FILE: &str = "log.json";
 
@@ -105,16 +105,12 @@ impl Continuity {
     /// Returns an I/O error if the file exists and cannot be read.
     pub fn open(data: &Path) -> io::Result<Self> {
         let path = data.join(FILE);
-        let (seen, found) = match fs::read(&path) {
-            Ok(bytes) => match serde_json::from_slice(&bytes) {
-                Ok(seen) => (seen, FoundFile::Whole),
-                Err(error) => {
-                    tracing::error!(path = %path.display(), %error, "the file of seen streams is damaged");
-                    (BTreeMap::<String, ReadPosition>::new(), FoundFile::Damaged)
-                }
-            },
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                (BTreeMap::new(), FoundFile::Missing)
+        let (seen, found) = match read_json(&path) {
+            Ok(Some(seen)) => (seen, FoundFile::Whole),
+            Ok(None) => (BTreeMap::new(), FoundFile::Missing),
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                tracing::error!(path = %path.display(), %error, "the file of seen streams is damaged");
+                (BTreeMap::new(), FoundFile::Damaged)
             }
             Err(error) => return Err(error),
         };
@@ -158,7 +154,7 @@ impl Continuity {
         while seen.changed().await.is_ok() {
             let positions = seen.borrow_and_update().clone();
             let path = self.0.path.clone();
-            let write = tokio::task::spawn_blocking(move || replace_json(&path, &positions));
+            let write = task::spawn_blocking(move || replace_json(&path, &positions));
             let written = write
                 .await
                 .unwrap_or_else(|panic| Err(io::Error::other(panic)));
@@ -269,7 +265,10 @@ impl Continuity {
                 log.refuse_foreign(stream).await?;
                 Ok(found)
             }
-            None if creates_streams => log.ensure(stream).await.map(Ok),
+            None if creates_streams => {
+                log.refuse_foreign_streams().await?;
+                log.ensure(stream).await.map(Ok)
+            }
             None => log.state(stream).await.map(Ok),
         }
     }
@@ -477,6 +476,7 @@ fn lost(read: Option<&ReadPosition>, found: Option<&FoundStream>) -> Option<u64>
 /// Waits for a time, or until a newer connection than that of this number is up.
 async fn wait(log: &Log, connection_number: u64, time: Duration) {
     tokio::select! {
+        biased;
         () = sleep(time) => {}
         () = log.reconnected(connection_number) => {}
     }

@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::connection::{Log, REQUEST_TIMEOUT};
 use super::error::LogError;
 use super::settings::{Drift, drift};
-use super::stream::{ACCOUNTS, ADDRESSES, BESIDE, FOLLOWS_WITHIN, RACING, StreamName};
+use super::stream::{ACCOUNTS, FOLLOWS_WITHIN, RACING, STREAMS, StreamName};
 use crate::metrics;
 
 const UNKNOWN_SYNC: &str = "nats-server does not show this user whether it has `sync_interval: always`, without which acknowledged events can \
@@ -196,8 +196,7 @@ impl Log {
             found.nearly_full.extend(server.shortages(&name));
             found.servers.insert(name, server.syncs_always);
         }
-        let streams = [RACING, ACCOUNTS, ADDRESSES].into_iter().chain(BESIDE);
-        for stream in streams {
+        for stream in STREAMS {
             match self.check_stream(stream, &mut found).await {
                 Ok(()) | Err(LogError::NoStream(_)) => {}
                 Err(LogError::NoLeader(_)) => {
@@ -226,12 +225,7 @@ impl Log {
         if is_limited || (!stream.keeps_all() && info.config.max_bytes > 0) {
             wanted.max_bytes = info.config.max_bytes;
         }
-        let mut drift = drift(&wanted, &info);
-        if !stream.keeps_all() {
-            drift
-                .iter_mut()
-                .for_each(|drift| drift.loses_events = false);
-        }
+        let drift = drift(&wanted, &info, stream.keeps_all());
         found.drift.insert(name, drift);
         let limit = u64::try_from(info.config.max_bytes).unwrap_or(0);
         metrics::log_size(name, info.state.bytes, (limit > 0).then_some(limit));
@@ -272,10 +266,14 @@ impl Log {
     /// Returns a [`LogError`] if none answers.
     pub async fn servers(&self) -> Result<NatsServers, LogError> {
         let mut servers = NatsServers::default();
-        let inbox = self.client.new_inbox();
-        let subscribed = self.client.subscribe(inbox.clone()).await;
+        let inbox = self.server.nats().client.new_inbox();
+        let subscribed = self.server.nats().client.subscribe(inbox.clone()).await;
         let mut answers = subscribed.map_err(|error| self.jetstream_error(&error))?;
-        let request = self.client.publish_with_reply(VARZ, inbox, "".into());
+        let request = self
+            .server
+            .nats()
+            .client
+            .publish_with_reply(VARZ, inbox, "".into());
         let sent = request.await;
         sent.map_err(|error| self.jetstream_error(&error))?;
         let until = Instant::now() + REQUEST_TIMEOUT;

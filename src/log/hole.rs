@@ -83,7 +83,7 @@ impl Log {
         }
         let api = format!("STREAM.INFO.{stream_name}");
         let no_details = json!({});
-        let request = self.jetstream.request(api.clone(), &no_details);
+        let request = self.server.request(api.clone(), &no_details);
         let response: Response<InfoResponse> = self.request(&[&api], request).await?;
         let state = match response {
             Response::Ok(response) if is_led(response.cluster.as_ref()) => response.state,

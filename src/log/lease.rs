@@ -178,6 +178,7 @@ impl LeaseKeeper {
                 }
             };
             tokio::select! {
+                biased;
                 () = sleep(wait) => {}
                 () = self.log.reconnected(connection_number) => {}
                 _ = state.wait_for(|state| state.has_resigned) => break,

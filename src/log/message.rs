@@ -29,6 +29,16 @@ impl LogMessage {
         }
     }
 
+    #[cfg(test)]
+    pub(crate) fn of(seq: u64, at: jiff::Timestamp, subject: &str, payload: Bytes) -> Self {
+        Self {
+            seq,
+            recorded_at: at.into(),
+            subject: subject.into(),
+            payload,
+        }
+    }
+
     /// A message that no fold accepts, stored a second after the one before.
     #[cfg(test)]
     pub(crate) fn garbage(seq: u64) -> Self {
@@ -40,4 +50,11 @@ impl LogMessage {
             payload: Bytes::new(),
         }
     }
+}
+
+/// A time of the server, in nanoseconds since the epoch. A time out of range, which no server sends, becomes the epoch.
+pub(super) fn moment(nanoseconds: i128) -> Moment {
+    jiff::Timestamp::from_nanosecond(nanoseconds)
+        .unwrap_or_default()
+        .into()
 }

@@ -26,6 +26,7 @@ mod reader;
 mod replica_addresses;
 mod replicas;
 pub mod runtime;
+mod server;
 mod settings;
 mod single_reads;
 mod snapshot;
@@ -54,3 +55,16 @@ pub use stream::{
     ACCOUNTS, ADDRESSES, KEY_USE, KEY_USE_AGE_MAX, LEASES, LogState, MirrorState, RACING,
     SNAPSHOTS, StreamName,
 };
+
+/// What the model of nats-server is made of.
+#[cfg(test)]
+pub(crate) mod simulated {
+    pub(crate) use super::connection::ConnectMode;
+    pub(crate) use super::server::{ConsumerDelivery, Deliveries, ServerError};
+    use super::{Replicas, StreamName};
+
+    /// The settings of a stream, as its creation requests them.
+    pub(crate) fn stream_config(stream: StreamName) -> serde_json::Value {
+        serde_json::to_value(stream.config(Replicas::default())).expect("settings are JSON")
+    }
+}

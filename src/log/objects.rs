@@ -15,7 +15,7 @@ use async_nats::jetstream::response::Response;
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE;
 use bytes::Bytes;
-use events::Moment;
+use events::{Moment, ParseError, Text, cut_reason};
 use futures::{Stream, StreamExt, stream};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -66,6 +66,23 @@ pub struct StoredObject {
     pub info: ObjectInfo,
     /// The sequence of the message that names it.
     seq: u64,
+}
+
+impl StoredObject {
+    /// Parses the message that names an object. Anybody who may write to the stream can have sent it: a wildcard in
+    /// place of the `nuid` would remove the chunks of other objects.
+    ///
+    /// # Errors
+    /// Returns the reason why the message names no object.
+    pub(crate) fn parse(seq: u64, message: &[u8]) -> Result<Self, String> {
+        let info: ObjectInfo =
+            serde_json::from_slice(message).map_err(|error| cut_reason(&error.to_string()))?;
+        Text::parse(&info.name).map_err(|error| error.to_string())?;
+        if info.nuid.is_empty() || !info.nuid.chars().all(|c| c.is_ascii_alphanumeric()) {
+            return Err(ParseError::new("a nuid is letters and digits", &info.nuid).to_string());
+        }
+        Ok(Self { info, seq })
+    }
 }
 
 /// Computes the checksum of an object, chunk by chunk.
@@ -119,10 +136,10 @@ impl Log {
             };
             let seq = message.seq;
             from = seq + 1;
-            match serde_json::from_slice::<ObjectInfo>(&message.payload) {
-                Ok(info) if !info.deleted => objects.push(StoredObject { info, seq }),
+            match StoredObject::parse(seq, &message.payload) {
+                Ok(object) if !object.info.deleted => objects.push(object),
                 Ok(_) => {}
-                Err(error) => tracing::warn!(seq, %error, "cannot read the name of an object"),
+                Err(error) => tracing::warn!(seq, error, "cannot read the name of an object"),
             }
         }
         objects.reverse();
@@ -192,7 +209,7 @@ impl Log {
         let kept: BTreeSet<String> = named.chain([nuid]).map(chunk_subject).collect();
         let api = format!("STREAM.INFO.{}", SNAPSHOTS.name);
         let query = json!({ "subjects_filter": format!("{CHUNKS}>") });
-        let request = self.jetstream.request(api.clone(), &query);
+        let request = self.server.request(api.clone(), &query);
         let info: Response<Value> = self.request(&[&api], request).await?;
         let info = self.object_answer(info)?;
         let subjects = info.pointer("/state/subjects").and_then(Value::as_object);
@@ -208,7 +225,7 @@ impl Log {
     async fn purge(&self, subject: &str) -> Result<(), LogError> {
         let api = format!("STREAM.PURGE.{}", SNAPSHOTS.name);
         let query = json!({ "filter": subject });
-        let request = self.jetstream.request(api.clone(), &query);
+        let request = self.server.request(api.clone(), &query);
         let purged: Response<PurgeResponse> = self.request(&[&api], request).await?;
         if self.object_answer(purged)?.success {
             Ok(())
@@ -279,9 +296,8 @@ impl ObjectWriter {
         let connection_number = self.log.connection_number();
         let mut headers = HeaderMap::new();
         headers.insert(EXPECTED_LAST_SEQUENCE, self.last_seq.to_string());
-        let publish = log
-            .jetstream
-            .publish_with_headers(subject.clone(), headers, payload);
+        let jetstream = &log.server.nats().jetstream;
+        let publish = jetstream.publish_with_headers(subject.clone(), headers, payload);
         let sent = publish
             .await
             .map_err(|error| append::failure(log, &error))?;
@@ -302,4 +318,34 @@ fn chunk_subject(nuid: &str) -> String {
 
 fn name_subject(name: &str) -> String {
     format!("{NAMES}{}", BASE64_URL_SAFE.encode(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::StoredObject;
+
+    fn parse(name: &str, nuid: &str) -> Result<StoredObject, String> {
+        let message =
+            json!({ "name": name, "bucket": "SNAPSHOTS", "nuid": nuid, "size": 1, "chunks": 1 });
+        StoredObject::parse(7, Value::to_string(&message).as_bytes())
+    }
+
+    #[test]
+    fn the_name_of_an_object_is_text_and_its_chunks_are_its_own() {
+        assert!(parse("views-7", "0192ab").is_ok());
+        for (name, nuid) in [
+            ("views", ">"),
+            ("views", "*"),
+            ("views", "a.b"),
+            ("views", ""),
+            ("\u{1b}[31m", "a"),
+        ] {
+            let error = parse(name, nuid).expect_err(nuid);
+            assert!(!error.contains('\u{1b}'), "{error}");
+        }
+        let error = parse(&"x".repeat(1 << 20), "a").expect_err("too long");
+        assert!(error.len() < 300, "{}", error.len());
+    }
 }

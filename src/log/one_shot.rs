@@ -6,6 +6,8 @@ use std::sync::Arc;
 use super::connection::{ACK_TIMEOUT, ConnectMode, Log};
 use super::error::LogError;
 use super::runtime::DetachedRuntime;
+#[cfg(test)]
+use super::server::Server;
 
 /// A connection that ends when it breaks, together with the messages that are buffered for it.
 ///
@@ -15,7 +17,7 @@ use super::runtime::DetachedRuntime;
 pub(super) struct OneShotConnection {
     log: Log,
     /// The client library's tasks for this connection. A client that does not reconnect ends only with its runtime.
-    _runtime: DetachedRuntime,
+    _runtime: Option<DetachedRuntime>,
 }
 
 impl OneShotConnection {
@@ -24,6 +26,13 @@ impl OneShotConnection {
     /// # Errors
     /// Returns [`LogError::Unreachable`] or [`LogError::LoginRejected`].
     pub(super) async fn open(log: &Log) -> Result<Self, LogError> {
+        #[cfg(test)]
+        if let Server::Simulated(connection) = &log.server {
+            return Ok(Self {
+                log: Log::simulated(connection.one_shot()?),
+                _runtime: None,
+            });
+        }
         let unreachable = |error: &dyn Error| LogError::Unreachable(error.to_string());
         let runtime = DetachedRuntime::start("append", 1).map_err(|error| unreachable(&error))?;
         let address = Arc::clone(&log.address);
@@ -33,10 +42,10 @@ impl OneShotConnection {
         let connecting = runtime.handle().spawn(opening);
         let mut log = connecting.await.map_err(|error| unreachable(&error))??;
         // A whole window may wait for a disk.
-        log.jetstream.set_timeout(ACK_TIMEOUT);
+        log.server.set_timeout(ACK_TIMEOUT);
         Ok(Self {
             log,
-            _runtime: runtime,
+            _runtime: Some(runtime),
         })
     }
 

@@ -108,7 +108,7 @@ impl Log {
     /// Returns [`LogError::Denied`] unless the user is an administrator, [`LogError::NoLeader`] if JetStream has none,
     /// and [`LogError::Unreachable`] or [`LogError::JetStream`] if the request fails.
     pub async fn stream_names(&self) -> Result<Vec<String>, LogError> {
-        let names = self.jetstream.stream_names().try_collect();
+        let names = self.server.nats().jetstream.stream_names().try_collect();
         let mut names: Vec<String> = self.request(&["STREAM.NAMES"], names).await?;
         names.sort_unstable();
         Ok(names)
@@ -120,7 +120,7 @@ impl Log {
     /// As [`Log::stream_names`], if neither a leader nor another server answers.
     pub async fn overview(&self, stream: &str) -> Result<StreamOverview, LogError> {
         let api = format!("STREAM.INFO.{stream}");
-        let mut jetstream = self.jetstream.clone();
+        let mut jetstream = self.server.nats().jetstream.clone();
         jetstream.set_timeout(REQUEST_TIMEOUT);
         let found = jetstream.get_stream(stream);
         let found = self.request(&[&api], found).await?;

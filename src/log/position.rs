@@ -1,11 +1,12 @@
 //! [`ReadPosition`]: how far a stream was read, and [`Suspicion`]: whether the stream still continues that.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use events::Moment;
 use projections::{Checkpoint, LogIdentity};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
 
 use super::connection::Log;
 use super::error::LogError;

@@ -10,7 +10,6 @@
 
 use std::time::Duration;
 
-use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, pull};
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use projections::BATCH_MESSAGES_MAX;
 use tokio::task::unconstrained;
@@ -23,27 +22,15 @@ use super::freshness::Head;
 use super::hole::Hole;
 use super::message::LogMessage;
 use super::position::{LogReplaced, ReadPosition, Suspicion};
+use super::server::{ConsumerDelivery, Deliveries};
 use super::single_reads::{self, SingleReads};
-use super::stream::{StreamName, moment};
+use super::stream::StreamName;
 use crate::clock::Uptime;
 
-/// How often the server sends a heartbeat on an idle pull; a consumer that misses two is dead.
-///
-/// A consumer is in the memory of one server. If that fails, no other one reports it, so this decides how long a reader
-/// waits then.
-const HEARTBEAT: Duration = Duration::from_secs(1);
-/// How long one pull request is open.
-const PULL_EXPIRES: Duration = Duration::from_secs(30);
-/// How long the server keeps a consumer without a pull request.
-const INACTIVE_THRESHOLD: Duration = Duration::from_secs(30);
 /// How often the reader asks the server for the end of the stream, and whether it is still the stream that was read.
 const CHECK_INTERVAL: Duration = Duration::from_secs(3);
 /// The payload bytes that end a batch.
 const BATCH_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// The bytes of one pull request. The next one is sent when half of them have arrived. The server ends a connection
-/// that has 64 MB to read, and up to five readers share one. A message that is larger stalls the consumer, and is then
-/// read without one.
-const PULL_BYTES_MAX: usize = 8 * 1024 * 1024;
 const SINGLE_READS_CONCURRENT: usize = 32;
 /// For how long all messages are read one by one where no consumer can be created. A cluster elects the leader that
 /// creates them in a few seconds, and the one of the stream may be there meanwhile.
@@ -109,7 +96,7 @@ pub struct Reader {
 
 /// A consumer on the server, and the stream of its messages.
 struct Consumer {
-    messages: pull::Stream,
+    messages: Deliveries,
     /// The number of its last delivery.
     delivery: u64,
     /// The connection that it was created on.
@@ -215,10 +202,7 @@ impl Reader {
     }
 
     /// Collects a first delivery and what has arrived after it.
-    fn collect(
-        &mut self,
-        first: Option<Result<async_nats::jetstream::Message, pull::MessagesError>>,
-    ) -> Batch {
+    fn collect(&mut self, first: Option<Result<ConsumerDelivery, String>>) -> Batch {
         let mut batch = Batch {
             messages: Vec::new(),
             pending: 0,
@@ -231,7 +215,7 @@ impl Reader {
         let reads_all = self.reads_all();
         let mut unknown_hole = None;
         while let (Some(arrived), Some(consumer)) = (next, &mut self.consumer) {
-            match parse(arrived, &mut consumer.delivery) {
+            match check(arrived, &mut consumer.delivery) {
                 // A restarted server repeats itself.
                 Ok((message, _)) if message.seq <= seq => {}
                 Ok((message, pending)) => {
@@ -297,6 +281,7 @@ impl Reader {
             if self.failures > 0 {
                 let connection_number = self.log.connection_number();
                 tokio::select! {
+                    biased;
                     () = sleep(BACKOFF.delay(self.failures - 1)) => {}
                     () = self.log.reconnected(connection_number) => self.failures = 1,
                 }
@@ -420,33 +405,15 @@ impl Reader {
     }
 
     /// The messages of a new consumer from a sequence on, and how many there are.
-    async fn create_consumer(&self, start_sequence: u64) -> Result<(pull::Stream, u64), LogError> {
-        let config = pull::Config {
-            deliver_policy: DeliverPolicy::ByStartSequence { start_sequence },
-            filter_subjects: self.subjects.clone(),
-            ack_policy: AckPolicy::None,
-            inactive_threshold: INACTIVE_THRESHOLD,
-            memory_storage: true,
-            num_replicas: 1,
-            ..pull::Config::default()
-        };
-        let consumer = self
+    async fn create_consumer(&self, start_sequence: u64) -> Result<(Deliveries, u64), LogError> {
+        let subjects = self.subjects.clone();
+        let created = self
             .log
-            .jetstream
-            .create_consumer_on_stream(config, self.stream.name)
+            .server
+            .consume(self.stream.name, start_sequence, subjects);
+        created
             .await
-            .map_err(|error| self.log.jetstream_error(&error))?;
-        let pending = consumer.cached_info().num_pending;
-        let arriving = consumer
-            .stream()
-            .max_messages_per_batch(BATCH_MESSAGES_MAX)
-            .max_bytes_per_batch(PULL_BYTES_MAX)
-            .heartbeat(HEARTBEAT)
-            .expires(PULL_EXPIRES)
-            .messages()
-            .await
-            .map_err(|error| self.log.jetstream_error(&error))?;
-        Ok((arriving, pending))
+            .map_err(|error| self.log.jetstream_error(&*error))
     }
 
     /// The batch of messages that were read one by one, up to a sequence. Waits a moment if it is empty.
@@ -581,29 +548,18 @@ fn matches(filter: &str, subject: &str) -> bool {
 }
 
 /// The message of a delivery, and how many messages follow it; or the reason why the consumer cannot be used any more.
-fn parse(
-    arrived: Option<Result<async_nats::jetstream::Message, pull::MessagesError>>,
-    last_delivery: &mut u64,
+fn check(
+    arrived: Option<Result<ConsumerDelivery, String>>,
+    last_number: &mut u64,
 ) -> Result<(LogMessage, u64), String> {
-    let message = arrived.ok_or("the consumer ended")?;
-    let message = message.map_err(|error| error.to_string())?;
-    let info = message.info().map_err(|error| error.to_string())?;
-    let delivery = info.consumer_sequence;
-    if delivery != *last_delivery + 1 {
-        return Err(format!("delivery {delivery} after {last_delivery}"));
+    let ConsumerDelivery {
+        message,
+        number,
+        pending,
+    } = arrived.ok_or("the consumer ended")??;
+    if number != *last_number + 1 {
+        return Err(format!("delivery {number} after {last_number}"));
     }
-    *last_delivery = delivery;
-    let seq = info.stream_sequence;
-    let pending = info.pending;
-    let recorded_at = moment(info.published.unix_timestamp_nanos());
-    let async_nats::Message {
-        subject, payload, ..
-    } = message.message;
-    let message = LogMessage {
-        seq,
-        recorded_at,
-        subject,
-        payload,
-    };
+    *last_number = number;
     Ok((message, pending))
 }

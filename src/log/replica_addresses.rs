@@ -33,7 +33,7 @@ impl Log {
         replica: &str,
         mut listening: SocketAddr,
     ) -> Result<(), LogError> {
-        let seen: Result<IpAddr, _> = self.client.server_info().client_ip.parse();
+        let seen: Result<IpAddr, _> = self.server.nats().client.server_info().client_ip.parse();
         if let (true, Ok(seen)) = (listening.ip().is_unspecified(), seen) {
             listening.set_ip(seen);
         }

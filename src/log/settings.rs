@@ -17,8 +17,9 @@ pub struct Drift {
     pub loses_events: bool,
 }
 
-/// Compares the settings of a stream with the wanted ones.
-pub(super) fn drift(wanted: &Config, info: &Info) -> Vec<Drift> {
+/// Compares the settings of a stream with the wanted ones. Those by which it may lose its messages are no risk for one
+/// whose messages may be lost.
+pub(super) fn drift(wanted: &Config, info: &Info, keeps_all: bool) -> Vec<Drift> {
     let mut drift = Vec::new();
     let mut add = |settings: Vec<Option<String>>, loses_events| {
         drift.extend(settings.into_iter().flatten().map(|setting| Drift {
@@ -28,9 +29,11 @@ pub(super) fn drift(wanted: &Config, info: &Info) -> Vec<Drift> {
     };
     let found = &info.config;
     let wanted = &wanted_of_mirror(found, wanted);
-    add(keeping(found, wanted), true);
+    add(keeping(found, wanted), keeps_all);
     // A stream that rejects new messages at its limit loses none.
-    add(limits(found, wanted), found.discard == DiscardPolicy::Old);
+    let drops = found.discard == DiscardPolicy::Old;
+    add(limits(found, wanted), keeps_all && drops);
+    add(foreign(found, wanted), true);
     add(others(found, wanted), false);
     // As many disks have an acknowledged event as there are replicas. Each has it for good.
     let replicas = differs("num_replicas", &found.num_replicas, &wanted.num_replicas);
@@ -98,7 +101,12 @@ fn others(found: &Config, wanted: &Config) -> Vec<Option<String>> {
             &found.duplicate_window,
             &wanted.duplicate_window,
         ),
-        // With these, messages come from elsewhere or go there.
+    ]
+}
+
+/// With these, messages come from elsewhere or go there: the server publishes them with all rights on the log.
+fn foreign(found: &Config, wanted: &Config) -> Vec<Option<String>> {
+    vec![
         differs("mirror", &found.mirror, &wanted.mirror),
         differs("sources", &found.sources, &wanted.sources),
         differs("republish", &found.republish, &wanted.republish),

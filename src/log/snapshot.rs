@@ -12,7 +12,7 @@ use async_nats::{Message, Request, RequestErrorKind, StatusCode, Subscriber};
 use bytes::Bytes;
 use futures::StreamExt;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 
 use super::backoff::{Attempts, Backoff};
@@ -48,7 +48,30 @@ pub struct SnapshotHead {
     /// The bytes of the messages.
     pub bytes: u64,
     /// The settings, as the server writes them.
-    pub config: Value,
+    pub config: Map<String, Value>,
+}
+
+impl SnapshotHead {
+    /// The settings of the restored stream, on so many replicas and with `room` for its messages.
+    pub(crate) fn restored_config(&self, replicas: usize, room: Option<i64>) -> Value {
+        let mut config = self.config.clone();
+        let mut metadata = match config.remove("metadata") {
+            Some(Value::Object(metadata)) => metadata,
+            _ => Map::new(),
+        };
+        metadata.insert(CREATED.to_owned(), self.created.clone().into());
+        config.insert("metadata".to_owned(), metadata.into());
+        config.insert("num_replicas".to_owned(), replicas.into());
+        if let Some(room) = room {
+            // The limit was that of another server.
+            let limit = config.get("max_bytes").and_then(Value::as_i64);
+            let limit = limit.filter(|limit| *limit > 0);
+            let room = limit.map_or(room, |limit| limit.min(room));
+            config.insert("max_bytes".to_owned(), room.into());
+            config.insert("discard".to_owned(), "new".into());
+        }
+        config.into()
+    }
 }
 
 /// A snapshot that arrives.
@@ -75,7 +98,7 @@ pub struct Restoring {
 
 #[derive(Deserialize)]
 struct SnapshotResponse {
-    config: Value,
+    config: Map<String, Value>,
     state: SnapshotState,
 }
 
@@ -99,8 +122,8 @@ impl Log {
     /// As [`Log::state`].
     pub async fn snapshot(&self, stream: StreamName) -> Result<Snapshot, LogError> {
         let created = self.state(stream).await?.identity.created;
-        let inbox = self.client.new_inbox();
-        let subscribed = self.client.subscribe(inbox.clone()).await;
+        let inbox = self.server.nats().client.new_inbox();
+        let subscribed = self.server.nats().client.subscribe(inbox.clone()).await;
         let chunks = subscribed.map_err(|error| self.jetstream_error(&error))?;
         let request = json!({
             "deliver_subject": inbox,
@@ -144,17 +167,11 @@ impl Log {
         stream: StreamName,
         head: &SnapshotHead,
     ) -> Result<Restoring, LogError> {
-        let mut config = head.config.clone();
-        config["metadata"][CREATED] = head.created.clone().into();
-        config["num_replicas"] = self.replicas().count().into();
-        if stream == RACING
-            && let Some(room) = self.room_for_facts().await
-        {
-            // The limit was that of another server.
-            let limit = config["max_bytes"].as_i64().filter(|limit| *limit > 0);
-            config["max_bytes"] = limit.map_or(room, |limit| limit.min(room)).into();
-            config["discard"] = "new".into();
-        }
+        let room = match stream {
+            RACING => self.room_for_facts().await,
+            _ => None,
+        };
+        let config = head.restored_config(self.replicas().count(), room);
         let mut marked = config.clone();
         marked["metadata"][RESTORING] = "true".into();
         marked["subjects"] = json!([format!("restoring.{}", stream.name)]);
@@ -198,7 +215,7 @@ impl Log {
         request: &Value,
     ) -> Result<T, LogError> {
         let patient = jetstream::context::ContextBuilder::new().timeout(ANSWER_TIMEOUT);
-        let patient = patient.build(self.client.clone());
+        let patient = patient.build(self.server.nats().client.clone());
         let response = self
             .request(&[api], patient.request(api.to_owned(), request))
             .await?;
@@ -247,7 +264,13 @@ impl Snapshot {
             if number != Some(self.chunk) {
                 return Err(self.cut_off(&format!("part {} is missing", self.chunk)));
             }
-            let acknowledged = self.log.client.publish(reply, Bytes::new()).await;
+            let acknowledged = self
+                .log
+                .server
+                .nats()
+                .client
+                .publish(reply, Bytes::new())
+                .await;
             acknowledged.map_err(|error| self.log.jetstream_error(&error))?;
         }
         Ok(Some(message.payload))
@@ -316,13 +339,54 @@ impl Restoring {
         loop {
             let request = Request::new().payload(chunk.clone());
             let request = request.timeout(Some(patience));
-            let sent = self.log.client.send_request(self.subject.clone(), request);
+            let sent = self
+                .log
+                .server
+                .nats()
+                .client
+                .send_request(self.subject.clone(), request);
             match sent.await {
                 // Nobody has got it.
                 Err(error)
                     if error.kind() == RequestErrorKind::NoResponders && attempts.wait().await => {}
                 answer => return answer.map_err(|error| self.log.jetstream_error(&error)),
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::SnapshotHead;
+
+    fn head(config: &Value) -> Result<SnapshotHead, serde_json::Error> {
+        let created = "2026-11-21T00:00:00Z";
+        serde_json::from_value(json!({
+            "created": created, "first_seq": 1, "last_seq": 2, "messages": 2, "bytes": 9, "config": config,
+        }))
+    }
+
+    #[test]
+    fn settings_of_any_form_are_restored_or_refused() {
+        for config in [json!(7), json!("text"), json!([]), Value::Null] {
+            assert!(head(&config).is_err(), "{config}");
+        }
+        for metadata in [
+            json!("text"),
+            json!([1]),
+            Value::Null,
+            json!({ "kept": "1" }),
+        ] {
+            let config = json!({ "metadata": metadata, "max_bytes": "many" });
+            let restored = head(&config)
+                .expect("an object")
+                .restored_config(3, Some(10));
+            assert_eq!(restored["max_bytes"], 10);
+            assert_eq!(restored["num_replicas"], 3);
+            let kept = restored["metadata"].as_object().expect("an object");
+            assert_eq!(kept.len(), if metadata.is_object() { 2 } else { 1 });
         }
     }
 }

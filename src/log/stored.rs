@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::connection::Log;
 use super::error::LogError;
 use super::message::LogMessage;
-use super::stream::{StreamName, moment};
+use super::stream::StreamName;
 
 const NOT_ERASED: &str = "the message was not erased";
 
@@ -113,7 +113,7 @@ impl Log {
         while let Some(last) = self.last_message(stream, subject).await? {
             // Without `no_erase`, the server overwrites the message.
             let query = json!({ "seq": last.seq });
-            let request = self.jetstream.request(api.clone(), &query);
+            let request = self.server.request(api.clone(), &query);
             let response: Response<DeleteResponse> = self.request(&[&api], request).await?;
             match response {
                 // Another client may have erased it meanwhile.
@@ -169,7 +169,7 @@ impl Log {
         query: &Value,
     ) -> Result<Option<DirectMessage>, LogError> {
         let api = format!("STREAM.MSG.GET.{}", stream.name);
-        let request = self.jetstream.request(api.clone(), query);
+        let request = self.server.request(api.clone(), query);
         let response: Response<GetResponse> = self.request(&[&api], request).await?;
         match response {
             Response::Ok(response) => Ok(Some(response.message)),
@@ -191,21 +191,8 @@ impl Log {
         seq: u64,
     ) -> Result<Option<LogMessage>, LogError> {
         let api = format!("DIRECT.GET.{}", stream.name);
-        let messages = self.stream(stream).await?;
-        let request = async {
-            match messages.direct_get(seq).await {
-                Ok(message) => Ok(Some(message)),
-                Err(error) if error.kind() == DirectGetErrorKind::NotFound => Ok(None),
-                Err(error) => Err(error),
-            }
-        };
-        let found = self.request(&[&api], request).await?;
-        Ok(found.map(|message| LogMessage {
-            seq: message.sequence,
-            recorded_at: moment(message.time.unix_timestamp_nanos()),
-            subject: message.subject,
-            payload: message.payload,
-        }))
+        let request = self.server.direct_get(stream.name, seq, None);
+        self.request(&[&api], request).await
     }
 
     /// The payload of the first message on a subject; `None` if there is none.
@@ -233,10 +220,12 @@ impl Log {
         subject: &str,
         seq: u64,
     ) -> Result<bool, LogError> {
-        let stream = self.stream(stream).await?;
-        let next = stream.direct_get_next_for_subject(subject, Some(seq));
-        let next = self.found(next.await)?;
-        Ok(next.is_some_and(|message| message.sequence == seq))
+        let next = self
+            .server
+            .direct_get(stream.name, seq, Some(subject))
+            .await;
+        let next = next.map_err(|error| self.jetstream_error(&*error))?;
+        Ok(next.is_some_and(|message| message.seq == seq))
     }
 
     /// The last message on a subject, as the leader of the stream has it. Feeders may not ask for it.
@@ -255,7 +244,12 @@ impl Log {
     }
 
     async fn stream(&self, stream: StreamName) -> Result<Stream<()>, LogError> {
-        let stream = self.jetstream.get_stream_no_info(stream.name).await;
+        let stream = self
+            .server
+            .nats()
+            .jetstream
+            .get_stream_no_info(stream.name)
+            .await;
         stream.map_err(|error| self.jetstream_error(&error))
     }
 

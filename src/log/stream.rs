@@ -4,16 +4,18 @@
 use std::time::Duration;
 
 use async_nats::jetstream::ErrorCode;
-use async_nats::jetstream::context::{GetStreamError, GetStreamErrorKind};
+use async_nats::jetstream::response::Response;
 use async_nats::jetstream::stream::{
     ClusterInfo, Config, DiscardPolicy, Info, Source, StorageType,
 };
-use events::Moment;
+use futures::future::join_all;
 use projections::LogIdentity;
+use serde_json::json;
 
 use super::backoff::{Attempts, Backoff};
 use super::connection::{Log, REQUEST_TIMEOUT};
 use super::error::LogError;
+use super::message::moment;
 use super::replicas::Replicas;
 
 /// The stream of all facts about racing.
@@ -54,6 +56,9 @@ pub const SNAPSHOTS: StreamName = StreamName {
 };
 /// The streams that may be lost, the smallest first.
 pub(super) const BESIDE: [StreamName; 3] = [LEASES, KEY_USE, SNAPSHOTS];
+/// All streams.
+pub(super) const STREAMS: [StreamName; 6] =
+    [RACING, ACCOUNTS, ADDRESSES, LEASES, KEY_USE, SNAPSHOTS];
 /// The name of that object store.
 pub(super) const SNAPSHOTS_BUCKET: &str = "SNAPSHOTS";
 
@@ -277,6 +282,18 @@ impl Log {
         }
     }
 
+    /// Checks that of all streams that can be read: the server publishes on the log what any of them sends there.
+    ///
+    /// # Errors
+    /// Returns [`LogError::ForeignSetting`].
+    pub(super) async fn refuse_foreign_streams(&self) -> Result<(), LogError> {
+        let checks = STREAMS.map(|stream| self.refuse_foreign(stream));
+        let mut found = join_all(checks).await.into_iter();
+        found
+            .find(|checked| matches!(checked, Err(LogError::ForeignSetting { .. })))
+            .unwrap_or(Ok(()))
+    }
+
     async fn create(&self, config: Config) -> Result<LogState, LogError> {
         if self.is_clustered() && config.num_replicas == 1 {
             tracing::warn!(
@@ -286,9 +303,20 @@ impl Log {
         }
         let apis = ["INFO", "CREATE"].map(|api| format!("STREAM.{api}.{}", config.name));
         let apis = apis.each_ref().map(String::as_str);
-        let request = self.jetstream.get_or_create_stream(config);
-        let created = self.request(&apis, request).await?;
-        Ok(created.cached_info().into())
+        let request = self
+            .server
+            .request(format!("STREAM.CREATE.{}", config.name), &config);
+        match self.request(&apis, request).await? {
+            Response::Ok(info) => Ok(LogState::from(&info)),
+            // Another replica was faster, and has other settings.
+            Response::Err { error } if error.error_code() == ErrorCode::STREAM_NAME_EXIST => {
+                match self.info_of(&config.name).await? {
+                    Some(info) => Ok(LogState::from(&info)),
+                    None => Err(self.jetstream_error(&error)),
+                }
+            }
+            Response::Err { error } => Err(self.jetstream_error(&error)),
+        }
     }
 
     /// The state of a stream, which is created if it does not exist and this user may create it. A feeder may not: it
@@ -332,24 +360,28 @@ impl Log {
     }
 
     pub(super) async fn info(&self, stream: StreamName) -> Result<Info, LogError> {
-        let request = async {
-            match self.jetstream.get_stream(stream.name).await {
-                Ok(found) => Ok(Some(found)),
-                Err(error) if is_not_found(&error) => Ok(None),
-                Err(error) => Err(error),
-            }
-        };
-        let api = format!("STREAM.INFO.{}", stream.name);
-        let found = self.request(&[&api], request).await?;
-        let found = found.ok_or(LogError::NoStream(stream.name))?;
-        let info = found.cached_info();
+        let found = self.info_of(stream.name).await?;
+        let info = found.ok_or(LogError::NoStream(stream.name))?;
         if !is_led(info.cluster.as_ref()) {
             return Err(LogError::NoLeader(format!("the stream {}", stream.name)));
         }
         if info.config.metadata.contains_key(RESTORING) {
             Err(LogError::Restoring(stream.name))
         } else {
-            Ok(info.clone())
+            Ok(info)
+        }
+    }
+
+    async fn info_of(&self, stream: &str) -> Result<Option<Info>, LogError> {
+        let api = format!("STREAM.INFO.{stream}");
+        let no_details = json!({});
+        let request = self.server.request(api.clone(), &no_details);
+        match self.request(&[&api], request).await? {
+            Response::Ok(info) => Ok(Some(info)),
+            Response::Err { error } if error.error_code() == ErrorCode::STREAM_NOT_FOUND => {
+                Ok(None)
+            }
+            Response::Err { error } => Err(self.jetstream_error(&error)),
         }
     }
 }
@@ -390,15 +422,4 @@ pub(super) fn is_led(cluster: Option<&ClusterInfo>) -> bool {
         .filter(|replica| replica.active <= FOLLOWS_WITHIN);
     leader.as_ref().is_some_and(|leader| !leader.is_empty())
         && (1 + followers.count()) * 2 > 1 + replicas.len()
-}
-
-fn is_not_found(error: &GetStreamError) -> bool {
-    matches!(error.kind(), GetStreamErrorKind::JetStream(error) if error.error_code() == ErrorCode::STREAM_NOT_FOUND)
-}
-
-/// A time of the server, in nanoseconds since the epoch. A time out of range, which no server sends, becomes the epoch.
-pub(super) fn moment(nanoseconds: i128) -> Moment {
-    jiff::Timestamp::from_nanosecond(nanoseconds)
-        .unwrap_or_default()
-        .into()
 }

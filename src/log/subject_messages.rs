@@ -93,11 +93,15 @@ impl Log {
         let body = json!({
             "seq": from_seq, "batch": PAGE_MESSAGES, "max_bytes": PAGE_BYTES_MAX, "next_by_subj": subject,
         });
-        let inbox = self.client.new_inbox();
-        let responses = self.client.subscribe(inbox.clone()).await;
+        let inbox = self.server.nats().client.new_inbox();
+        let responses = self.server.nats().client.subscribe(inbox.clone()).await;
         let mut responses = responses.map_err(|error| self.jetstream_error(&error))?;
         let body = body.to_string().into();
-        let sent = self.client.publish_with_reply(api.clone(), inbox, body);
+        let sent = self
+            .server
+            .nats()
+            .client
+            .publish_with_reply(api.clone(), inbox, body);
         sent.await.map_err(|error| self.jetstream_error(&error))?;
         let mut page = SubjectPage {
             read: Vec::new(),

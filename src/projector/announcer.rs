@@ -8,6 +8,7 @@ use projections::{Announcement, LogIdentity};
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
+use crate::clock::now;
 use crate::feed::epoch;
 use crate::log::{Lease, Log};
 use crate::metrics;
@@ -19,7 +20,7 @@ pub const PREFIX: &str = "rejected.";
 const SUBJECT_CHARS_MAX: usize = 256;
 
 /// Announcements in the queue. Of a larger burst the first ones are announced.
-const QUEUE_MAX: usize = 4096;
+pub(super) const QUEUE_MAX: usize = 4096;
 
 /// After a restart, only rejections of messages at most this old are announced.
 const RECENT: SignedDuration = SignedDuration::from_mins(10);
@@ -47,6 +48,16 @@ impl AnnouncedPosition {
     /// log has lost its last messages and grown again.
     fn covers(&self, other: &Self) -> bool {
         self.log == other.log && other.seq <= self.seq && other.stored_us <= self.stored_us
+    }
+
+    /// This message as the last of those up to it: at the time of the latest one. The clock of NATS may have stepped
+    /// back since that.
+    fn after(mut self, earlier: Option<&Self>) -> Self {
+        let earlier = earlier.filter(|earlier| earlier.log == self.log && earlier.seq < self.seq);
+        self.stored_us = earlier.map_or(self.stored_us, |earlier| {
+            self.stored_us.max(earlier.stored_us)
+        });
+        self
     }
 
     /// The id of the message: all replicas compute the same one, so it is stored once.
@@ -89,7 +100,7 @@ impl Announcer {
             {
                 continue;
             }
-            self.last = Some(position.clone());
+            self.last = Some(position.clone().after(self.last.as_ref()));
             if !live && !is_recent(recorded_at) {
                 continue;
             }
@@ -105,7 +116,7 @@ impl Announcer {
 }
 
 fn is_recent(recorded_at: Timestamp) -> bool {
-    Timestamp::now().duration_since(recorded_at) <= RECENT
+    now().duration_since(recorded_at) <= RECENT
 }
 
 async fn publish(log: Log, mut lease: Lease, mut queue: mpsc::Receiver<QueuedAnnouncement>) {
@@ -122,7 +133,8 @@ async fn publish(log: Log, mut lease: Lease, mut queue: mpsc::Receiver<QueuedAnn
         if let Err(error) = log.publish_core(subject, &id, announcement.json).await {
             tracing::debug!(%error, seq = announcement.seq, "cannot announce a rejection");
         }
-        lease.set_note(serde_json::to_string(&position).expect("a position is JSON"));
+        let published = position.after(published(&lease).as_ref());
+        lease.set_note(serde_json::to_string(&published).expect("a position is JSON"));
     }
 }
 
@@ -130,8 +142,7 @@ async fn publish(log: Log, mut lease: Lease, mut queue: mpsc::Receiver<QueuedAnn
 /// replica to publish it. Where replicas cannot agree, each one does.
 async fn is_to_be_published(lease: &mut Lease, position: &AnnouncedPosition) -> bool {
     loop {
-        let published = serde_json::from_str::<AnnouncedPosition>(&lease.note());
-        if published.is_ok_and(|published| published.covers(position)) {
+        if published(lease).is_some_and(|published| published.covers(position)) {
             return false;
         }
         if lease.held().is_some() || lease.is_denied() {
@@ -139,6 +150,11 @@ async fn is_to_be_published(lease: &mut Lease, position: &AnnouncedPosition) -> 
         }
         lease.changed().await;
     }
+}
+
+/// The last message that was published, as far as this replica knows.
+fn published(lease: &Lease) -> Option<AnnouncedPosition> {
+    serde_json::from_str(&lease.note()).ok()
 }
 
 /// The subject on which the rejection of a message on `original` is announced.
@@ -254,6 +270,26 @@ mod tests {
         assert!(drain(&mut queue).is_empty());
         announcer.announce(&log("a"), vec![rejection(8, NOW)], true);
         assert_eq!(drain(&mut queue), [8]);
+    }
+
+    #[test]
+    fn what_is_published_covers_earlier_messages_after_the_clock_of_nats_stepped_back() {
+        let (mut announcer, mut queue) = announcer();
+        let before = vec![rejection(1, NOW), rejection(2, NOW)];
+        let stepped_back = vec![rejection(3, SignedDuration::from_mins(5))];
+        announcer.announce(&log("a"), before.clone(), true);
+        announcer.announce(&log("a"), stepped_back, true);
+        let positions = std::iter::from_fn(|| Some(queue.try_recv().ok()?.position));
+        let positions: Vec<_> = positions.collect();
+        let mut published: Option<super::AnnouncedPosition> = None;
+        for position in &positions {
+            published = Some(position.clone().after(published.as_ref()));
+        }
+        let published = published.expect("three");
+        assert!(positions.iter().all(|position| published.covers(position)));
+        // So a rebuild announces none of them again.
+        announcer.announce(&log("a"), before, true);
+        assert!(drain(&mut queue).is_empty());
     }
 
     #[test]

@@ -15,6 +15,7 @@ use tracing::Span;
 
 use super::status::FoldFailure;
 use crate::log::{Batch, Log, LogMessage, LogReplaced, LogState, RACING, ReadPosition};
+use crate::task;
 
 /// Batches that are read ahead of the fold.
 const BATCHES_AHEAD: usize = 2;
@@ -100,7 +101,7 @@ impl RunningFold {
         };
         let mut reader = log.reader(RACING, position);
         let (sender, batches) = mpsc::channel(BATCHES_AHEAD);
-        let reading = tokio::spawn(async move {
+        let reading = task::spawn(async move {
             loop {
                 let batch = reader.next().await;
                 let is_last = batch.is_err();
@@ -209,6 +210,10 @@ impl RunningFold {
 /// Lets requests read the store between two commits. Without it they wait as long as each commit follows the last at
 /// once.
 fn pause() {
+    #[cfg(test)]
+    if crate::simulation::machine::uptime().is_some() {
+        return;
+    }
     std::thread::sleep(COMMIT_PAUSE);
 }
 
@@ -220,7 +225,7 @@ pub(super) async fn blocking<T: Send + 'static>(
     store: &str,
     work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
 ) -> Result<T, FoldError> {
-    let done = tokio::task::spawn_blocking(work).await;
+    let done = task::spawn_blocking(work).await;
     let store = || store.to_owned();
     match done {
         Ok(done) => done.map_err(|error| FoldError::Store {

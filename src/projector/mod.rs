@@ -13,13 +13,12 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use projections::{ClockStep, SCHEMA_VERSION, Store, StoreError, open_races};
+use projections::{ClockStep, SCHEMA_VERSION, Store, StoreError, open_races, rejections};
 use tokio::sync::{mpsc, watch};
-use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
-use self::announcer::Announcer;
+use self::announcer::{Announcer, QUEUE_MAX};
 use self::fold::{FoldError, RunningFold, blocking, is_disk_full};
 use self::rebuild::Candidate;
 use self::snapshots::SnapshotSecret;
@@ -29,6 +28,7 @@ use crate::feed::replay::replay;
 use crate::feed::{EventTime, Feed, Replayed};
 use crate::log::{Batch, Continuity, Log, LogState, RACING, ReadPosition};
 use crate::metrics;
+use crate::task::{spawn, spawn_blocking};
 
 /// The wait before the log or the disk is tried again.
 const RETRY: Duration = Duration::from_millis(500);
@@ -129,37 +129,28 @@ impl Projector {
                 Some(store) if store.accepts_writes() && failed.is_of_disk() => {
                     self.wait_for_space(&store).await;
                 }
-                _ => self.reopen_views(&error).await,
+                _ => self.replace_views(&error).await,
             },
-            FoldError::Panicked { .. } => self.reopen_views(&error).await,
+            FoldError::Panicked { .. } => self.replace_views(&error).await,
             FoldError::LogReplaced(_) | FoldError::ReaderEnded | FoldError::Views(_) => {
                 sleep(RETRY).await;
             }
         }
     }
 
-    /// Continues views that cannot be written any more from what is on disk. If they are not whole there, new ones are
-    /// to be built.
-    async fn reopen_views(&mut self, error: &FoldError) {
+    /// Has new views replace those that cannot be continued; where a write has failed, new ones that continue what is
+    /// on disk. Until these are caught up, those in force are served as long as they are whole.
+    async fn replace_views(&mut self, error: &FoldError) {
         self.replace = Some(error.to_string());
         let is_writable = |store: Arc<Store>| store.accepts_writes();
         if self.views.current().is_none_or(is_writable) {
             return;
         }
         let views = Arc::clone(&self.views);
-        let reason = error.to_string();
-        let reopened = spawn_blocking(move || views.reopen(reason)).await;
-        match reopened.unwrap_or_else(|panicked| Err(panicked.into())) {
-            Ok(()) => {
-                self.replace = None;
-                let checkpoint = self.views.current().and_then(|store| store.checkpoint());
-                self.status
-                    .send_modify(|status| status.reflect(checkpoint.as_ref()));
-            }
-            Err(error) => {
-                let error = format!("{error:#}");
-                tracing::error!(error, "cannot continue the views from what is on disk");
-            }
+        let copied = spawn_blocking(move || views.continue_copy()).await;
+        if let Err(error) = copied.unwrap_or_else(|panicked| Err(panicked.into())) {
+            let error = format!("{error:#}");
+            tracing::error!(error, "cannot continue the views from what is on disk");
         }
     }
 
@@ -232,6 +223,7 @@ impl Projector {
         let mut live = match self.views.read_current() {
             Some(current) if self.replace.is_none() && current.schema() == SCHEMA_VERSION => {
                 let store = Arc::clone(current.store());
+                self.announce_stored(&store).await?;
                 RunningFold::resume(&self.log, store, current.name().to_owned(), &state)?
             }
             _ => self.build(&state).await?,
@@ -284,6 +276,7 @@ impl Projector {
         new: Candidate,
         reason: Option<String>,
     ) -> Result<RunningFold, FoldError> {
+        self.announce_stored(new.store()).await?;
         let new = new.reach_end(&mut self.announcer).await?;
         let freshness = new.freshness.clone();
         let fold = new.promote(&self.views, reason).await?;
@@ -299,6 +292,16 @@ impl Projector {
         Ok(fold)
     }
 
+    /// Announces the recent rejections of views that this process has not folded, or not announced.
+    async fn announce_stored(&mut self, store: &Arc<Store>) -> Result<(), FoldError> {
+        let stored = Arc::clone(store);
+        let latest = blocking("rejections", move || rejections::latest(&stored, QUEUE_MAX)).await?;
+        if let Some(checkpoint) = store.checkpoint() {
+            self.announcer.announce(&checkpoint.log, latest, false);
+        }
+        Ok(())
+    }
+
     /// Folds the log until a rebuild is requested, or necessary because a reader has found damage.
     async fn fold_until_rebuild(
         &mut self,
@@ -310,8 +313,9 @@ impl Projector {
                 return Ok(live);
             }
             tokio::select! {
-                batch = live.next_batch() => live = self.fold(live, batch?).await?,
+                biased;
                 Some(()) = self.rebuild_requests.recv() => return Ok(live),
+                batch = live.next_batch() => live = self.fold(live, batch?).await?,
             }
         }
     }
@@ -334,7 +338,7 @@ impl Projector {
         let state = state.clone();
         let secret = self.snapshot_secret.clone();
         let status = self.status.clone();
-        let mut building = AbortOnDropHandle::new(tokio::spawn(async move {
+        let mut building = AbortOnDropHandle::new(spawn(async move {
             // Views that an operator wants rebuilt trust nothing but the log.
             let new = if is_damaged {
                 let secret = secret.as_ref();
@@ -346,6 +350,8 @@ impl Projector {
         }));
         let built = loop {
             tokio::select! {
+                biased;
+                built = &mut building => break built,
                 batch = live.next_batch() => match self.fold(live, batch?).await {
                     Ok(fold) => live = fold,
                     // A commit has met the damage.
@@ -354,7 +360,6 @@ impl Projector {
                     }
                     Err(error) => return Err(error),
                 },
-                built = &mut building => break built,
             }
         };
         let rebuilt = match built {

@@ -7,9 +7,11 @@
 //! leaves a whole store. All of it may be lost: the log has everything.
 
 use std::fs::{self, File, TryLockError};
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::Duration;
 
@@ -39,6 +41,7 @@ pub struct Views {
     /// A store that an earlier process had not finished.
     unfinished: Mutex<Option<String>>,
     note: Mutex<Note>,
+    closer: Closer,
     _lock: File,
 }
 
@@ -52,7 +55,6 @@ struct Note {
 
 const UNUSED: &str = "there are no new views yet";
 const REBUILT: &str = "new views were folded from the log";
-const REOPENED: &str = "what was on disk is continued";
 
 /// A store and the name of its folder.
 #[derive(Debug, Clone)]
@@ -66,6 +68,7 @@ pub struct NamedStore {
 #[derive(Debug)]
 pub struct NewStore {
     folder: PathBuf,
+    closer: Closer,
     built: Option<NamedStore>,
 }
 
@@ -103,7 +106,7 @@ impl NewStore {
 impl Drop for NewStore {
     fn drop(&mut self) {
         if let Some(built) = self.built.take() {
-            retire(built, &self.folder);
+            self.closer.remove(built, &self.folder);
         }
     }
 }
@@ -158,6 +161,7 @@ impl Views {
             current: RwLock::new(None),
             unfinished: Mutex::new(None),
             note: Mutex::default(),
+            closer: Closer::start()?,
             _lock: lock,
         })
     }
@@ -168,8 +172,7 @@ impl Views {
     /// # Errors
     /// Returns the reason why the store cannot be opened now, though it may be sound.
     pub fn load(&self) -> anyhow::Result<()> {
-        let name = fs::read_to_string(self.folder.join(CURRENT)).unwrap_or_default();
-        let name = name.trim();
+        let name = &read_pointer(&self.folder)?;
         let path = self.folder.join(name);
         let parsed = StoreName::parse(name);
         if parsed.as_ref().is_some_and(StoreName::is_readable) && path.is_dir() {
@@ -287,6 +290,10 @@ impl Views {
             let path = self.folder.join(&name);
             match open_checked(&path) {
                 Ok(store) => return Ok(self.new_store(name, store)),
+                Err(OpenError::Store(error)) if error.is_of_disk() => {
+                    *self.unfinished.lock() = Some(name);
+                    return Err(error).with_context(|| path.display().to_string());
+                }
                 Err(_) => remove(&path),
             }
         }
@@ -313,6 +320,7 @@ impl Views {
     fn new_store(&self, name: String, store: Store) -> NewStore {
         NewStore {
             folder: self.folder.clone(),
+            closer: self.closer.clone(),
             built: Some(NamedStore {
                 name,
                 store: Arc::new(store),
@@ -327,6 +335,7 @@ impl Views {
     /// Returns an I/O error. Then the old store stays in force, and the new one is removed.
     pub fn promote(&self, mut new: NewStore, reason: Option<&str>) -> anyhow::Result<()> {
         new.store().flush()?;
+        let before = read_pointer(&self.folder)?;
         write_pointer(&self.folder, new.name())?;
         let old = std::mem::replace(&mut *self.current.write(), new.built.take());
         self.note.lock().outcome = REBUILT;
@@ -336,62 +345,40 @@ impl Views {
         if let Some(old) = old {
             if let Some(damage) = old.store.damage() {
                 self.note_replaced(set_aside(&self.folder, &old.name, damage));
-                // The drop flushes the store, and may take long on a slow disk.
-                thread::spawn(move || drop(old.store));
+                self.closer.close(old);
             } else {
-                retire(old, &self.folder);
+                self.closer.remove(old, &self.folder);
             }
+        } else if StoreName::parse(&before).is_some() {
+            remove_if_there(&self.folder.join(before));
         }
         Ok(())
     }
 
-    /// Puts a copy of the store in force in its place, after a write that failed: sled accepts no other. The copy has
-    /// what is on disk: whole views, unless a part of the last commit is there, which the digest shows. A store whose
-    /// last commit failed halfway is served no longer. This blocks.
+    /// Has a copy of what is on disk of the store in force continued as a new one, after a write that failed: sled
+    /// accepts no other. The copy may be behind what clients have read, so it is not served before it is caught up; a
+    /// part of the last commit in it shows in the digest. A store whose last commit failed halfway is served no longer.
+    /// This blocks.
     ///
     /// # Errors
-    /// Returns an error if there is no copy, or it is not whole.
-    pub fn reopen(&self, reason: String) -> anyhow::Result<()> {
+    /// Returns an error if there is no copy.
+    pub fn continue_copy(&self) -> anyhow::Result<()> {
         let failed = self.read_current().context("there are no views")?;
-        let is_torn = failed.store.is_torn();
-        if is_torn {
+        let from = self.folder.join(&failed.name);
+        if failed.store.is_torn() {
             *self.current.write() = None;
+            // It stays in force on disk until another one is promoted.
+            self.closer.close(failed);
         }
-        let reopened = self
-            .copy(&failed.name)
-            .and_then(|copy| self.promote(copy, None));
-        if reopened.is_ok() {
-            tracing::warn!(reason, "what was on disk of the views is continued");
-            let outcome = REOPENED;
-            *self.note.lock() = Note { reason, outcome };
-        }
-        if is_torn {
-            match reopened {
-                Ok(()) => retire(failed, &self.folder),
-                // It stays in force on disk until another one is promoted.
-                Err(_) => drop(thread::spawn(move || drop(failed))),
-            }
-        }
-        reopened
-    }
-
-    /// A new store with what another one has on disk.
-    fn copy(&self, of: &str) -> anyhow::Result<NewStore> {
         check_free_space(&self.folder)?;
         let name = StoreName::generate();
         let path = self.folder.join(&name);
-        let copied = copy_folder(&self.folder.join(of), &path).map_err(anyhow::Error::from);
-        match copied.and_then(|()| Ok(open_checked(&path)?)) {
-            Ok(store) if store.checkpoint().is_some() => Ok(self.new_store(name, store)),
-            Ok(_) => {
-                remove(&path);
-                bail!("{of} is empty on disk")
-            }
-            Err(error) => {
-                remove(&path);
-                Err(error).with_context(|| path.display().to_string())
-            }
+        let copied = copy_folder(&from, &path);
+        match copied {
+            Ok(()) => *self.unfinished.lock() = Some(name),
+            Err(_) => remove(&path),
         }
+        Ok(copied?)
     }
 
     fn note_unused(&self, reason: String) {
@@ -407,24 +394,84 @@ impl Views {
     }
 }
 
-/// Closes a store and removes its folder once nothing reads it, on a thread of its own.
-fn retire(old: NamedStore, folder: &Path) {
-    let mut store = old.store;
-    let folder = folder.join(&old.name);
-    thread::spawn(move || {
-        for _ in 0..RETIRE_POLLS_MAX {
-            match Arc::try_unwrap(store) {
-                Ok(store) => {
-                    drop(store);
-                    remove(&folder);
-                    return;
-                }
-                Err(shared) => store = shared,
-            }
-            thread::sleep(RETIRE_POLL);
+/// The thread that closes stores once nothing reads them. A close flushes the store, which takes long on a slow disk.
+/// It starts with the service: later the system may refuse another thread.
+#[derive(Debug, Clone)]
+struct Closer(Sender<ClosingStore>);
+
+#[derive(Debug)]
+struct ClosingStore {
+    store: Arc<Store>,
+    /// The folder to remove.
+    folder: Option<PathBuf>,
+    polls: u32,
+}
+
+impl Closer {
+    fn start() -> io::Result<Self> {
+        let (sender, receiver) = mpsc::channel();
+        let thread = thread::Builder::new().name("store-closer".to_owned());
+        thread.spawn(move || close_stores(&receiver))?;
+        Ok(Self(sender))
+    }
+
+    /// Closes a store.
+    fn close(&self, old: NamedStore) {
+        self.send(old, None);
+    }
+
+    /// Closes a store, and then removes its folder.
+    fn remove(&self, old: NamedStore, folder: &Path) {
+        let folder = folder.join(&old.name);
+        self.send(old, Some(folder));
+    }
+
+    fn send(&self, old: NamedStore, folder: Option<PathBuf>) {
+        let (store, polls) = (old.store, 0);
+        #[cfg(test)]
+        if crate::simulation::machine::uptime().is_some() {
+            return folder.as_deref().into_iter().for_each(remove);
         }
-        tracing::warn!(path = %folder.display(), "a replaced store is still in use, the next start removes it");
-    });
+        // The thread lives as long as a sender.
+        let _ = self.0.send(ClosingStore {
+            store,
+            folder,
+            polls,
+        });
+    }
+}
+
+fn close_stores(retired: &Receiver<ClosingStore>) {
+    let mut in_use: Vec<ClosingStore> = Vec::new();
+    loop {
+        match retired.recv_timeout(RETIRE_POLL) {
+            Ok(closing) => in_use.push(closing),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) if in_use.is_empty() => return,
+            Err(RecvTimeoutError::Disconnected) => thread::sleep(RETIRE_POLL),
+        }
+        in_use = in_use.into_iter().filter_map(try_close).collect();
+    }
+}
+
+/// Returns the store if something reads it, unless that takes too long.
+fn try_close(mut closing: ClosingStore) -> Option<ClosingStore> {
+    match Arc::try_unwrap(closing.store) {
+        Ok(store) => {
+            drop(store);
+            closing.folder.as_deref().inspect(|folder| remove(folder));
+            None
+        }
+        Err(store) if closing.polls < RETIRE_POLLS_MAX => {
+            closing.store = store;
+            closing.polls += 1;
+            Some(closing)
+        }
+        Err(_) => {
+            tracing::warn!(folder = ?closing.folder, "a replaced store is still in use, the next start removes it");
+            None
+        }
+    }
 }
 
 fn lock(data: &Path, folder: &Path) -> anyhow::Result<File> {
@@ -485,11 +532,13 @@ fn open_guarded(path: &Path) -> Result<Store, OpenError> {
     let (sender, receiver) = mpsc::channel();
     let timeout = open_timeout(path);
     let path = path.to_owned();
-    thread::spawn(move || {
+    let opening = move || {
         let opened = catch_unwind(AssertUnwindSafe(|| Store::open(&path)));
         // After the timeout nobody receives it, and the store is dropped here.
         let _ = sender.send(opened);
-    });
+    };
+    let thread = thread::Builder::new().spawn(opening);
+    thread.map_err(StoreError::NoThread)?;
     match receiver.recv_timeout(timeout) {
         Ok(Ok(opened)) => Ok(opened?),
         Ok(Err(_)) => Err(OpenError::Panicked),
@@ -525,6 +574,21 @@ fn remove(path: &Path) {
     if let Err(error) = fs::remove_dir_all(path) {
         tracing::warn!(path = %path.display(), %error, "cannot remove an unused folder");
     }
+}
+
+fn remove_if_there(path: &Path) {
+    if path.is_dir() {
+        remove(path);
+    }
+}
+
+/// The name of the store in force; empty if there is none.
+fn read_pointer(folder: &Path) -> anyhow::Result<String> {
+    let name = match fs::read(folder.join(CURRENT)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        read => read.context(CURRENT)?,
+    };
+    Ok(String::from_utf8_lossy(&name).trim().to_owned())
 }
 
 fn write_pointer(folder: &Path, name: &str) -> anyhow::Result<()> {

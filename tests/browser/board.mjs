@@ -64,6 +64,10 @@ const commands = {
   press: (key) => page.keyboard.press(key),
   fill: (selector, text) => page.locator(selector).fill(text),
   evaluate: (script) => page.evaluate(script),
+  async until_true(expression) {
+    // The page forbids the evaluation of texts that `waitForFunction` uses.
+    while (!(await page.evaluate(expression))) await page.evaluate(() => new Promise(requestAnimationFrame));
+  },
   scroll: (y) => page.evaluate((y) => scrollTo(0, y), y),
   picture: (path) => page.screenshot({ path }).then(() => path),
   problems: () => problems,

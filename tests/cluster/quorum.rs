@@ -1,5 +1,8 @@
 //! One server of three is left: nothing can be written, and all that was read is served.
 
+use std::num::NonZeroU32;
+use std::path::Path;
+
 use async_nats::{HeaderMap, Request};
 use railbird::log::{NatsConfig, Replicas};
 use railbird::mail::{Folder, Mailing, Sender, Transport};
@@ -28,14 +31,41 @@ async fn subscribe(service: &Railbird, email: &str) -> Reply {
     post(service.http, "/pricing", &fields).await
 }
 
+/// Waits until a subscription is refused, with the time after which to try again.
+async fn until_refused(service: &Railbird) {
+    eventually("a subscription is refused", || async {
+        let refused = subscribe(service, "a@racing.example").await;
+        refused.status == 503 && {
+            assert_eq!(refused.header("retry-after"), "5");
+            assert!(refused.text().contains("Try again"), "{}", refused.text());
+            true
+        }
+    })
+    .await;
+}
+
+/// Whether a mail was written to an address.
+fn has_mail(mails: &Path, email: &str) -> bool {
+    let files = std::fs::read_dir(mails.join("mail"));
+    let files = files.into_iter().flatten().map(|file| file.unwrap().path());
+    let mut whole = files.filter(|path| path.extension().is_some_and(|end| end == "eml"));
+    let to = format!("To: {email}\r\n");
+    whole.any(|path| std::fs::read_to_string(path).unwrap().contains(&to))
+}
+
 /// A service on all servers, which writes its mails to a folder.
-async fn serve(cluster: &Cluster, mails: &std::path::Path) -> Railbird {
+async fn serve(cluster: &Cluster, mails: &Path) -> Railbird {
     let transport = Transport::Folder(Folder::new(mails.join("mail")));
     Railbird::start_with(cluster.server(0), |config| {
         config.nats = NatsConfig {
             replicas: Replicas::parse("3").unwrap(),
             ..NatsConfig::from(cluster.url())
         };
+        // The test signs up until it is refused.
+        let unlimited = NonZeroU32::MAX;
+        config.sign_ups_per_network = unlimited;
+        config.sign_ups_per_email = unlimited;
+        config.sign_ups_per_hour = unlimited;
         config.mailing = Some(Mailing {
             transport,
             from: Sender::parse("Railbird <keys@racing.example>").unwrap(),
@@ -59,11 +89,14 @@ async fn with_one_server_of_three_reads_go_on_and_writes_are_refused_until_the_o
     let board = service.get(&path).await;
     assert_eq!((board.status, board.header("railbird-feed")), (200, "live"));
 
-    let leader = cluster.stream_leader("RACING").await;
-    let gone = [leader, (leader + 1) % 3];
+    let left = cluster.stream_leader("ACCOUNTS").await;
+    let gone = [(left + 1) % 3, (left + 2) % 3];
     for server in gone {
         cluster.kill(server);
     }
+    // The leader of the accounts does not miss its followers yet.
+    let early = subscribe(&service, "early@racing.example").await.status;
+    assert!([200, 503].contains(&early), "{early}");
     eventually("the answers say that they may be old", || async {
         let reply = service.get(&path).await;
         assert_eq!((reply.status, &reply.body), (200, &board.body));
@@ -79,9 +112,7 @@ async fn with_one_server_of_three_reads_go_on_and_writes_are_refused_until_the_o
     )
     .await;
 
-    let refused = subscribe(&service, "a@racing.example").await;
-    assert_eq!((refused.status, refused.header("retry-after")), (503, "5"));
-    assert!(refused.text().contains("Try again"), "{}", refused.text());
+    until_refused(&service).await;
     let quote = odds("ST", 1, &second(2), &[3.5]);
     publish(&feeder, &quote).await.unwrap_err();
     let keys = cluster.url_of("keys");
@@ -108,5 +139,11 @@ async fn with_one_server_of_three_reads_go_on_and_writes_are_refused_until_the_o
         subscribe(&service, "b@racing.example").await.status == 200
     })
     .await;
+    if early == 200 {
+        eventually("the early subscription is carried out", || async {
+            has_mail(mails.path(), "early@racing.example")
+        })
+        .await;
+    }
     assert_eq!(service.get_open("/readyz?fresh=10s").await.status, 200);
 }

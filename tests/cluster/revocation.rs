@@ -82,7 +82,8 @@ impl Replicas {
         eprintln!("rejected by all replicas after {:?}", begun.elapsed());
         for mut socket in sockets {
             let (messages, code) = socket.until_closed().await;
-            assert_eq!(code, Some(4401));
+            // A replica that was paused may first notice that another one is fresh.
+            assert!(matches!(code, Some(4401 | 1013)), "{code:?}");
             let closing = messages.last().unwrap();
             assert_eq!(closing["event"], json!("closing"));
         }

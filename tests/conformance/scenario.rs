@@ -16,6 +16,7 @@ pub(crate) const RACES: [(&str, u16); 8] = [
     ("HV", 3),
 ];
 
+pub(crate) const SOURCE: &str = "scenario";
 pub(crate) const DATE: &str = "2026-10-03";
 
 /// The state of a race.
@@ -117,7 +118,7 @@ impl Scenario {
         let fields = data.as_object_mut().expect("an object");
         fields.extend(more.as_object().expect("an object").clone());
         json!({
-            "specversion": "1.0", "id": uuid::Uuid::now_v7().to_string(), "source": "scenario",
+            "specversion": "1.0", "id": uuid::Uuid::now_v7().to_string(), "source": SOURCE,
             "type": format!("racing.{kind}.v1"), "time": time.to_string(), "data": data,
         })
     }

@@ -199,11 +199,10 @@ async fn after_a_restart_only_new_rejections_are_announced() {
     service.kill();
     let meanwhile = feeder.publish("racing.x", "while it was away").await;
     service = Serving::start(&nats, folder.path());
-    // A killed service may have lost the last half second of its views. It folds that again, and announces again what
-    // it had not noted with its lease.
+    // What a killed service had not noted with its lease is announced again, under the same ids: nobody knows whether
+    // it was announced, or only folded.
     let announced = feeder.until(meanwhile).await;
     service.until_ready().await;
-    assert!(announced.len() as u64 <= rejected_by(service.admin).await);
     assert!(
         all.ends_with(&announced[..announced.len() - 1]),
         "{announced:?}"
@@ -227,17 +226,6 @@ async fn after_a_restart_only_new_rejections_are_announced() {
 
 async fn status(admin: SocketAddr) -> Value {
     request(admin, "GET", "/status", &[]).await.json()
-}
-
-/// The number of messages that a process has rejected.
-async fn rejected_by(admin: SocketAddr) -> u64 {
-    let metrics = request(admin, "GET", "/metrics", &[]).await.text();
-    let counts = metrics
-        .lines()
-        .filter(|line| line.starts_with("railbird_events_rejected_total{"));
-    counts
-        .map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap())
-        .sum()
 }
 
 /// A hand-written NATS client that sends what client libraries reject.

@@ -522,10 +522,67 @@ async fn a_service_does_not_start_on_a_log_that_publishes_elsewhere() {
                 .contains("republish")
     })
     .await;
-    set(None).await;
-    railbird.until_ready().await;
+    // It tries again while it drains.
     let log = railbird.stop().await.join("\n");
     assert!(log.contains("the stream ACCOUNTS has republish"), "{log}");
+    let railbird = Serving::start(&nats, data.path());
+    set(None).await;
+    railbird.until_ready().await;
+}
+
+/// Also a stream that the service can do without would delete the log.
+#[tokio::test]
+async fn a_service_does_not_start_beside_a_stream_that_publishes_elsewhere() {
+    let (nats, data) = (Nats::start(), tempfile::tempdir().unwrap());
+    let jetstream = async_nats::jetstream::new(nats.client_of("admin").await);
+    let (source, destination) = (
+        "$O.SNAPSHOTS.own".to_owned(),
+        "$JS.API.STREAM.DELETE.RACING".to_owned(),
+    );
+    let republish = Republish {
+        source,
+        destination,
+        headers_only: false,
+    };
+    let config = Config {
+        name: SNAPSHOTS.name.to_owned(),
+        subjects: vec!["$O.SNAPSHOTS.>".to_owned()],
+        republish: Some(republish.clone()),
+        ..Config::default()
+    };
+    jetstream.create_stream(config).await.unwrap();
+    let risk_is_reported = async |railbird: &Serving| {
+        eventually("the risk is reported", async || {
+            let status = request(railbird.admin, "GET", "/status", &[]).await.json();
+            let risks = status["log"]["drift"]["risks"].to_string();
+            risks.contains("OBJ_SNAPSHOTS can lose events")
+        })
+        .await;
+    };
+    let railbird = Serving::start(&nats, data.path());
+    risk_is_reported(&railbird).await;
+    // It tries again while it drains.
+    let log = railbird.stop().await.join("\n");
+    let refused =
+        "cannot open the log; trying again\",\"error\":\"the stream OBJ_SNAPSHOTS has republish";
+    assert!(log.contains(refused), "{log}");
+    assert!(jetstream.get_stream(RACING.name).await.is_err());
+
+    jetstream.delete_stream(SNAPSHOTS.name).await.unwrap();
+    let railbird = Serving::start(&nats, data.path());
+    railbird.until_ready().await;
+    eventually("the stream is created again", async || {
+        jetstream.get_stream(SNAPSHOTS.name).await.is_ok()
+    })
+    .await;
+    // Where it is set later, no replica ends, and operators see it.
+    let mut found = jetstream.get_stream(SNAPSHOTS.name).await.unwrap();
+    let config = Config {
+        republish: Some(republish),
+        ..found.info().await.unwrap().config.clone()
+    };
+    jetstream.update_stream(config).await.unwrap();
+    risk_is_reported(&railbird).await;
 }
 
 /// Attacks with each target, while an administrator receives all that it may, and compares the streams.

@@ -404,8 +404,7 @@ async fn the_board_is_used_with_the_keyboard_alone() {
     let focus = async |page: &mut Page, key: &str, selector: &str| {
         for _ in 0..60 {
             page.press(key).await;
-            let is_visible = page.evaluate(FOCUS_IS_VISIBLE).await;
-            assert_eq!(is_visible, true, "on the way to {selector}");
+            page.until_true(FOCUS_IS_VISIBLE).await;
             let is_there = format!("document.activeElement.matches({selector:?})");
             if page.evaluate(&is_there).await == true {
                 return;

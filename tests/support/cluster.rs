@@ -83,28 +83,33 @@ impl Cluster {
 
     /// Cuts a server off from the others, without any of them being informed. Clients still reach it.
     pub(crate) fn partition(&self, server: usize) {
-        self.routes.cut_off[server].send_replace(true);
+        self.lose(server, Loss::All);
+    }
+
+    /// Loses what a server and the others send each other.
+    pub(crate) fn lose(&self, server: usize, loss: Loss) {
+        self.routes.losses[server].send_replace(loss);
     }
 
     /// Ends a partition. Everything that was sent meanwhile arrives.
     pub(crate) fn heal(&self, server: usize) {
-        self.routes.cut_off[server].send_replace(false);
+        self.lose(server, Loss::Nothing);
     }
 
     /// Addresses of all servers for one client, which can be cut off from them.
     pub(crate) fn routes_of_a_client(&self) -> ClientRoutes {
-        let cut_off = watch::Sender::new(false);
+        let loss = watch::Sender::new(Loss::Nothing);
         let url = |nats: &Nats| {
             let route = Route {
                 target: watch::Sender::new(Some(nats.address())).subscribe(),
-                cuts: vec![cut_off.subscribe()],
+                losses: vec![(End::From, loss.subscribe())],
             };
             let address = self.routes.relay(route);
             format!("nats://railbird:{}@{address}", nats.password_of("railbird"))
         };
         let urls: Vec<String> = self.servers.iter().map(url).collect();
         let url = urls.join(",");
-        ClientRoutes { url, cut_off }
+        ClientRoutes { url, loss }
     }
 
     /// A client with the login of a user, of a server that is not cut off.
@@ -117,8 +122,8 @@ impl Cluster {
 
     /// The servers that are not cut off.
     fn reached(&self) -> Vec<String> {
-        let reached = self.servers.iter().zip(&self.routes.cut_off);
-        let reached = reached.filter(|(_, cut_off)| !*cut_off.borrow());
+        let reached = self.servers.iter().zip(&self.routes.losses);
+        let reached = reached.filter(|(_, loss)| *loss.borrow() == Loss::Nothing);
         reached
             .map(|(nats, _)| nats.address().to_string())
             .collect()
@@ -203,8 +208,8 @@ async fn connect(
 struct Routes {
     /// Where each server listens for the others, once it does.
     listening: [watch::Sender<Option<SocketAddr>>; SERVERS],
-    /// Whether each server is cut off from the others.
-    cut_off: [watch::Sender<bool>; SERVERS],
+    /// What each server and the others lose of what they send each other.
+    losses: [watch::Sender<Loss>; SERVERS],
     /// Runs the relays, while a test blocks its own. `None` once it has ended.
     runtime: Option<Runtime>,
 }
@@ -215,7 +220,7 @@ impl Routes {
         let runtime = runtime.worker_threads(1).enable_all().build().unwrap();
         Self {
             listening: std::array::from_fn(|_| watch::Sender::new(None)),
-            cut_off: std::array::from_fn(|_| watch::Sender::new(false)),
+            losses: std::array::from_fn(|_| watch::Sender::new(Loss::Nothing)),
             runtime: Some(runtime),
         }
     }
@@ -226,8 +231,8 @@ impl Routes {
         let to = |other: usize| {
             self.relay(Route {
                 target: self.listening[other].subscribe(),
-                cuts: [server, other]
-                    .map(|end| self.cut_off[end].subscribe())
+                losses: [(End::From, server), (End::To, other)]
+                    .map(|(end, server)| (end, self.losses[server].subscribe()))
                     .to_vec(),
             })
         };
@@ -262,14 +267,42 @@ impl Drop for Routes {
 #[derive(Clone)]
 struct Route {
     target: watch::Receiver<Option<SocketAddr>>,
-    /// Whether it is cut, each for a reason of its own.
-    cuts: Vec<watch::Receiver<bool>>,
+    /// What the server or client at an end loses.
+    losses: Vec<(End, watch::Receiver<Loss>)>,
+}
+
+/// The end of a route that connects, or that is connected to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    From,
+    To,
+}
+
+/// What does not arrive, of a server or client and the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Loss {
+    Nothing,
+    Sent,
+    Received,
+    All,
+}
+
+impl Loss {
+    /// Whether what is sent from an end of a route is lost, where this is the loss at `at`.
+    fn affects(self, at: End, sender: End) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::Sent => at == sender,
+            Self::Received => at != sender,
+            Self::All => true,
+        }
+    }
 }
 
 /// The ways of a client to all servers, which can be cut.
 pub(crate) struct ClientRoutes {
     url: String,
-    cut_off: watch::Sender<bool>,
+    loss: watch::Sender<Loss>,
 }
 
 impl ClientRoutes {
@@ -278,14 +311,10 @@ impl ClientRoutes {
         &self.url
     }
 
-    /// Cuts the client off from all servers, without any side being informed.
-    pub(crate) fn cut(&self) {
-        self.cut_off.send_replace(true);
-    }
-
-    /// Everything that was sent meanwhile arrives.
-    pub(crate) fn heal(&self) {
-        self.cut_off.send_replace(false);
+    /// Loses what the client and all servers send each other, without any side being informed. What was lost arrives
+    /// once nothing is lost any more.
+    pub(crate) fn lose(&self, loss: Loss) {
+        self.loss.send_replace(loss);
     }
 }
 
@@ -298,7 +327,9 @@ impl Route {
     }
 
     async fn carry(mut self, from: TcpStream) {
-        self.until_open().await;
+        for sender in [End::From, End::To] {
+            self.until_passing(sender).await;
+        }
         let target = self.target.wait_for(Option::is_some).await;
         let target = target.ok().and_then(|target| *target).unwrap();
         // While the server is down, the other is disconnected.
@@ -308,28 +339,29 @@ impl Route {
         let ((from_read, from_write), (to_read, to_write)) = (from.into_split(), to.into_split());
         // When one side ends, the other is disconnected.
         tokio::select! {
-            () = self.clone().pipe(from_read, to_write) => {}
-            () = self.pipe(to_read, from_write) => {}
+            () = self.clone().pipe(End::From, from_read, to_write) => {}
+            () = self.pipe(End::To, to_read, from_write) => {}
         }
     }
 
     /// As over a network: what is sent during a cut arrives after it, and nobody learns of the end of a connection.
-    async fn pipe(mut self, mut from: OwnedReadHalf, mut to: OwnedWriteHalf) {
+    async fn pipe(mut self, sender: End, mut from: OwnedReadHalf, mut to: OwnedWriteHalf) {
         let mut buffer = vec![0; 64 * 1024];
         loop {
             let read = from.read(&mut buffer).await.unwrap_or(0);
-            self.until_open().await;
+            self.until_passing(sender).await;
             if read == 0 || to.write_all(&buffer[..read]).await.is_err() {
                 return;
             }
         }
     }
 
-    async fn until_open(&mut self) {
-        while self.cuts.iter().any(|cut| *cut.borrow()) {
-            for cut in &mut self.cuts {
+    async fn until_passing(&mut self, sender: End) {
+        let lost = |(at, loss): &(End, watch::Receiver<Loss>)| loss.borrow().affects(*at, sender);
+        while self.losses.iter().any(lost) {
+            for (at, loss) in &mut self.losses {
                 // An error is the end of the cluster.
-                let _ = cut.wait_for(|is_cut| !is_cut).await;
+                let _ = loss.wait_for(|loss| !loss.affects(*at, sender)).await;
             }
         }
     }

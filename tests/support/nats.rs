@@ -7,8 +7,11 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use async_nats::jetstream::stream::{Config, DiscardPolicy};
-use railbird::log::{LEASES, Log, LogMessage, Outgoing, RACING, ReadPosition};
+use railbird::log::{
+    LEASES, Log, LogMessage, NatsConfig, Outgoing, RACING, ReadPosition, Replicas,
+};
 use serde_json::Value;
+use socket2::{Domain, Socket, Type};
 use tempfile::TempDir;
 
 use super::{PATIENCE, command, eventually};
@@ -21,6 +24,8 @@ pub(crate) struct Nats {
     passwords: HashMap<String, String>,
     /// Of a server of a cluster.
     membership: Option<Membership>,
+    /// Of a server that is down: nothing else gets its ports.
+    kept_ports: Vec<Socket>,
 }
 
 /// A server's place in a cluster.
@@ -79,19 +84,45 @@ impl Nats {
         Self::start_in(folder, HashMap::new(), None)
     }
 
+    /// Starts a server with a changed configuration by a command, which is made for the folder of its streams.
+    pub(crate) fn start_by(
+        launch: impl FnOnce(&Path) -> Command,
+        change: impl FnOnce(String) -> String,
+    ) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::copy(shipped("feeders.conf"), folder.path().join("feeders.conf")).unwrap();
+        let conf = change(std::fs::read_to_string(shipped("nats.conf")).unwrap());
+        std::fs::write(folder.path().join("nats.conf"), conf).unwrap();
+        let store = folder.path().join("store");
+        std::fs::create_dir(&store).unwrap();
+        let child = spawn(launch(&store), &folder, None, None);
+        Self::listening(folder, child, HashMap::new(), None)
+    }
+
     /// Starts a server with the configuration in a folder.
     fn start_in(
         folder: TempDir,
         passwords: HashMap<String, String>,
         membership: Option<Membership>,
     ) -> Self {
-        let child = spawn(&folder, None, membership.as_ref());
+        let child = spawn(nats_server(), &folder, None, membership.as_ref());
+        Self::listening(folder, child, passwords, membership)
+    }
+
+    /// A server that starts.
+    fn listening(
+        folder: TempDir,
+        child: Child,
+        passwords: HashMap<String, String>,
+        membership: Option<Membership>,
+    ) -> Self {
         let mut nats = Self {
             folder,
             child,
             port: 0,
             passwords,
             membership,
+            kept_ports: Vec::new(),
         };
         let ports = nats.wait_until_listening();
         nats.port = ports.clients;
@@ -190,6 +221,9 @@ impl Nats {
 
     fn until_ended(&mut self) {
         self.child.wait().unwrap();
+        let routes = self.membership.as_ref().map(|membership| membership.port);
+        let ports = [Some(self.port), routes];
+        self.kept_ports = ports.into_iter().flatten().map(kept_port).collect();
         for file in self.ports_files() {
             std::fs::remove_file(file).unwrap();
         }
@@ -218,8 +252,14 @@ impl Nats {
 
     /// Starts the server again, on the same port and folder.
     pub(crate) fn start_again(&mut self) {
-        self.child = spawn(&self.folder, Some(self.port), self.membership.as_ref());
+        self.child = spawn(
+            nats_server(),
+            &self.folder,
+            Some(self.port),
+            self.membership.as_ref(),
+        );
         assert_eq!(self.wait_until_listening().clients, self.port);
+        self.kept_ports.clear();
     }
 
     /// Deletes a stream from the disk. Only while the server is down.
@@ -258,7 +298,7 @@ impl Nats {
     ) -> u64 {
         self.put_back(RACING.name, copy);
         let port = self.port;
-        self.child = spawn(&self.folder, None, None);
+        self.child = spawn(nats_server(), &self.folder, None, None);
         self.port = self.wait_until_listening().clients;
         let seq = self.publish(events).await;
         self.kill();
@@ -372,9 +412,15 @@ impl Nats {
     /// The log, for an administrator.
     pub(crate) async fn log(&self) -> Log {
         let until = Instant::now() + PATIENCE;
+        // Streams that this creates before the service does are as those of the service.
+        let replicas = self.membership.as_ref().map_or("1", |_| "3");
+        let nats = NatsConfig {
+            replicas: Replicas::parse(replicas).unwrap(),
+            ..NatsConfig::from(self.url_of("admin"))
+        };
         // A busy machine may take longer to connect than the time that a connection has.
         let log = loop {
-            match Log::connect(&self.url_of("admin"), "test").await {
+            match Log::connect(nats.clone(), "test").await {
                 Ok(log) => break log,
                 Err(error) => assert!(Instant::now() < until, "{error}"),
             }
@@ -514,6 +560,21 @@ pub(crate) fn without_leases(conf: String) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
+/// Keeps a port from every other process. Connections to it are refused.
+fn kept_port(port: u16) -> Socket {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    // As a server does, so that both can have the port until one of them listens.
+    socket.set_reuse_address(true).unwrap();
+    let address = SocketAddr::from(([127, 0, 0, 1], port)).into();
+    let until = Instant::now() + PATIENCE;
+    // A server that is traced ends a moment after its tracer.
+    while let Err(error) = socket.bind(&address) {
+        assert!(Instant::now() < until, "port {port}: {error}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    socket
+}
+
 /// A file of the repository.
 fn shipped(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
@@ -541,11 +602,19 @@ fn copy_folder(from: &Path, to: &Path) {
     }
 }
 
-fn spawn(folder: &TempDir, port: Option<u16>, membership: Option<&Membership>) -> Child {
-    let program =
-        std::env::var("RAILBIRD_NATS_SERVER").unwrap_or_else(|_| "nats-server".to_owned());
+/// The command of nats-server.
+pub(crate) fn nats_server() -> Command {
+    let program = std::env::var_os("RAILBIRD_NATS_SERVER");
+    Command::new(program.unwrap_or_else(|| "nats-server".into()))
+}
+
+fn spawn(
+    mut command: Command,
+    folder: &TempDir,
+    port: Option<u16>,
+    membership: Option<&Membership>,
+) -> Child {
     let log = std::fs::File::create(folder.path().join("log")).unwrap();
-    let mut command = Command::new(&program);
     let conf = match membership {
         Some(_) => "ops/nats-cluster.conf",
         None => "nats.conf",
@@ -569,7 +638,7 @@ fn spawn(folder: &TempDir, port: Option<u16>, membership: Option<&Membership>) -
         membership.configure(&mut command);
     }
     command.spawn().unwrap_or_else(|error| {
-        panic!("{program} cannot be started ({error}); script/test finds or installs one")
+        panic!("{command:?} cannot be started ({error}); script/test finds or installs one")
     })
 }
 

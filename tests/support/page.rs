@@ -68,6 +68,11 @@ impl Page {
         self.run(json!(["evaluate", script])).await
     }
 
+    /// Waits until an expression is true.
+    pub(crate) async fn until_true(&mut self, expression: &str) {
+        self.run(json!(["until_true", expression])).await;
+    }
+
     pub(crate) async fn picture(&mut self, path: &Path) {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         self.run(json!(["picture", path])).await;

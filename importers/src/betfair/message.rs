@@ -26,7 +26,7 @@ impl<'a> MarketMessage<'a> {
     pub(super) fn read(
         line: &'a [u8],
     ) -> Result<Option<(Moment, Vec<MarketChange<'a>>)>, InputError> {
-        let Self { op, pt, mc } = serde_json::from_slice(line).map_err(short)?;
+        let Self { op, pt, mc } = serde_json::from_slice(line)?;
         if op != "mcm" {
             return Ok(None);
         }
@@ -82,9 +82,9 @@ pub(super) enum DefinedMarket {
 
 impl DefinedMarket {
     pub(super) fn read(definition: &RawValue) -> Result<Self, InputError> {
-        let kind: MarketKind<'_> = serde_json::from_str(definition.get()).map_err(short)?;
+        let kind: MarketKind<'_> = serde_json::from_str(definition.get())?;
         if kind.event_type_id == HORSE_RACING && kind.market_type == WIN {
-            let definition = serde_json::from_str(definition.get()).map_err(short)?;
+            let definition = serde_json::from_str(definition.get())?;
             return Ok(Self::Win(definition));
         }
         let found = format!("{} of event type {}", kind.market_type, kind.event_type_id);
@@ -155,12 +155,4 @@ impl MarketRunnerStatus {
     pub(super) fn is_out(self) -> bool {
         matches!(self, Self::Removed | Self::RemovedVacant)
     }
-}
-
-/// A reason quotes at most so much of the input.
-const REASON_CHARS_MAX: usize = 200;
-
-fn short(error: serde_json::Error) -> InputError {
-    let reason: String = error.to_string().chars().take(REASON_CHARS_MAX).collect();
-    reason.into()
 }

@@ -148,13 +148,9 @@ fn parse(bytes: &[u8], line: u64) -> Result<Map<String, Value>, InputError> {
         let message = message
             .rfind(" at line ")
             .map_or(message.as_str(), |end| &message[..end]);
-        let message: String = message.chars().take(MESSAGE_CHARS_MAX).collect();
         format!("line {line}: {message}").into()
     })
 }
-
-/// A message quotes bad input only so far.
-const MESSAGE_CHARS_MAX: usize = 200;
 
 #[cfg(test)]
 mod tests {

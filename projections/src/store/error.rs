@@ -38,6 +38,9 @@ pub enum StoreError {
         /// The error of the system.
         error: io::Error,
     },
+    /// No thread can be started. Nothing was written: the store is as it was.
+    #[error("a thread that the store needs cannot be started: {0}")]
+    NoThread(io::Error),
     /// Commits changed more than an export keeps while it ran.
     #[error("commits changed more than {max} bytes of views while they were exported")]
     TooManyChanges {
@@ -73,7 +76,9 @@ impl StoreError {
     /// Whether the folder could not be used for a reason that is not in the store: the same folder may be opened later.
     pub fn is_of_disk(&self) -> bool {
         match self {
-            Self::InUse | Self::DiskFull { .. } | Self::TooManyFiles { .. } => true,
+            Self::InUse | Self::DiskFull { .. } | Self::TooManyFiles { .. } | Self::NoThread(_) => {
+                true
+            }
             Self::Sled(sled::Error::Io(error)) => is_of_disk(error),
             _ => false,
         }

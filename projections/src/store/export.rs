@@ -4,8 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use events::cut_reason;
+
 use super::recount::compare;
-use super::{CHECKPOINT, CHECKSUM_BYTES, Checkpoint, Store, StoreError, parse, with_checksum};
+use super::{
+    CHECKPOINT, CHECKSUM_BYTES, Checkpoint, Store, StoreError, TreeBatch, parse, with_checksum,
+};
 use crate::digest::{Digest, EntryHash};
 use crate::{json, keys};
 
@@ -76,7 +80,7 @@ impl Store {
         let _one_at_a_time = self.exports.lock();
         // Before the first read: each row that is read is either as the last commit left it, or among the changes.
         self.followers.lock().export = Some(RunningExport::default());
-        let read = self.entries(self.tree.iter()).try_for_each(|entry| {
+        let read = self.entries(self.tree.prefix("")).try_for_each(|entry| {
             let (key, value) = entry?;
             if key.starts_with(keys::META) {
                 Ok(())
@@ -138,7 +142,7 @@ impl StoreImport {
     /// follow it, or it is not one, [`StoreError::DiskFull`], and [`StoreError::Sled`] if sled fails.
     pub fn add(&mut self, rows: Vec<Row>) -> Result<(), StoreError> {
         self.store.check_disk()?;
-        let mut batch = sled::Batch::default();
+        let mut batch = TreeBatch::new();
         for row in rows {
             if self.is_whole {
                 return Err(corrupt(row.key, "it follows the checkpoint"));
@@ -163,18 +167,14 @@ impl StoreImport {
             if let Some(hash) = &row.hash {
                 self.digest.add(hash);
             }
-            match row.stored {
-                Some(stored) => batch.insert(row.key.as_bytes(), stored),
-                None => batch.remove(row.key.as_bytes()),
-            }
+            batch.push((row.key.clone(), row.stored));
             self.last_key = row.key;
         }
         self.write(batch)
     }
 
-    fn write(&self, batch: sled::Batch) -> Result<(), StoreError> {
-        let Store { flusher, tree, .. } = &*self.store;
-        flusher.write(|| Ok(tree.apply_batch(batch)?))
+    fn write(&self, batch: TreeBatch) -> Result<(), StoreError> {
+        self.store.tree.apply(batch, || {})
     }
 
     /// Writes the checkpoint, if all rows have its digest.
@@ -183,9 +183,7 @@ impl StoreImport {
         let value = &stored[..stored.len().saturating_sub(CHECKSUM_BYTES)];
         let checkpoint: Checkpoint = parse(CHECKPOINT, value)?;
         compare(self.digest, checkpoint.digest)?;
-        let mut batch = sled::Batch::default();
-        batch.insert(CHECKPOINT, stored);
-        self.write(batch)?;
+        self.write(vec![(CHECKPOINT.to_owned(), Some(stored))])?;
         self.store.seq.store(checkpoint.seq, Ordering::Release);
         *self.store.checkpoint.lock() = Some(checkpoint);
         self.is_whole = true;
@@ -194,6 +192,8 @@ impl StoreImport {
 }
 
 fn corrupt(key: String, reason: &str) -> StoreError {
+    // Of a part whose checksum anybody can make.
+    let key = cut_reason(&key);
     let reason = reason.to_owned();
     StoreError::Corrupt { key, reason }
 }

@@ -5,7 +5,6 @@
 //! waits without a lock, and may be abandoned.
 
 use std::fs::{File, OpenOptions};
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -49,8 +48,9 @@ pub(super) struct Flusher {
 }
 
 impl Flusher {
-    pub(super) fn start(db: sled::Db, folder: &Path) -> io::Result<Self> {
-        let file = OpenOptions::new().write(true).open(folder.join(LOG_FILE))?;
+    pub(super) fn start(db: sled::Db, folder: &Path) -> Result<Self, StoreError> {
+        let file = OpenOptions::new().write(true).open(folder.join(LOG_FILE));
+        let file = file.map_err(sled::Error::from)?;
         let (requests, receiver) = mpsc::channel();
         let tail = Arc::new(Mutex::new(Tail::InMemory));
         let writer = Writer {
@@ -60,7 +60,8 @@ impl Flusher {
         };
         thread::Builder::new()
             .name("store-flusher".to_owned())
-            .spawn(move || writer.run(&receiver))?;
+            .spawn(move || writer.run(&receiver))
+            .map_err(StoreError::NoThread)?;
         Ok(Self { requests, tail })
     }
 

@@ -1,4 +1,4 @@
-//! [`Store`]: views, state and checkpoint in one sled tree. Only this module uses sled.
+//! [`Store`]: views, state and checkpoint in one sled tree. Only this module and those below use sled.
 
 mod error;
 mod export;
@@ -6,15 +6,15 @@ mod flusher;
 mod recount;
 #[cfg(test)]
 mod tests;
+mod tree;
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
-use std::ops::Deref;
+use std::ops::{Bound, Deref};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
 
 use events::{Moment, RacingDate};
 use parking_lot::{Mutex, RwLock};
@@ -25,8 +25,8 @@ use serde::{Deserialize, Serialize};
 
 use self::error::is_too_many_files;
 use self::export::RunningExport;
-use self::flusher::Flusher;
 use self::recount::RunningRecount;
+use self::tree::{Entries, Tree};
 use crate::digest::{Digest, EntryHash};
 use crate::json;
 use crate::log_clock::LogClock;
@@ -35,6 +35,7 @@ use crate::log_history::LogHistory;
 pub use self::error::StoreError;
 pub use self::export::{Row, StoreImport};
 pub use self::recount::Recount;
+pub(crate) use self::tree::TreeBatch;
 
 /// The version of the form of keys, state and views. Another version has another folder, folded from the whole log.
 pub const SCHEMA_VERSION: u32 = 9;
@@ -59,15 +60,7 @@ const UNLOCKED_READS: usize = 2;
 /// The bytes of the checksum behind each value.
 const CHECKSUM_BYTES: usize = 4;
 
-/// The size of sled's page cache. The default of 1 GiB is more than all views of a season.
-const CACHE_BYTES: u64 = 96 * 1024 * 1024;
-
 const CHECKPOINT: &str = "meta/checkpoint";
-
-/// How long to wait for a folder that another store is closing. sled's threads release it a little after the store is
-/// dropped.
-const LOCK_WAIT: Duration = Duration::from_secs(2);
-const LOCK_POLL: Duration = Duration::from_millis(10);
 
 /// The identity of a log. The sequences of another log mean other messages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -171,8 +164,7 @@ struct CommitFollowers {
 /// Views and the checkpoint that they reflect, in one tree.
 #[derive(Debug)]
 pub struct Store {
-    tree: sled::Db,
-    flusher: Flusher,
+    tree: Tree,
     folder: PathBuf,
     checkpoint: Mutex<Option<Checkpoint>>,
     seq: AtomicU64,
@@ -191,28 +183,12 @@ impl Store {
     /// Opens or creates the store in a folder. This blocks. If the folder is damaged, sled may panic or hang.
     ///
     /// # Errors
-    /// Returns [`StoreError::InUse`] if another process has the folder open, [`StoreError::DiskFull`],
+    /// Returns [`StoreError::InUse`] if another process has the folder open, [`StoreError::NoThread`],
     /// [`StoreError::Corrupt`] if the checkpoint is damaged, and [`StoreError::Sled`] if the folder cannot be read or
     /// written.
     pub fn open(folder: &Path) -> Result<Self, StoreError> {
-        let config = sled::Config::new()
-            .path(folder)
-            .cache_capacity(CACHE_BYTES)
-            .flush_every_ms(None)
-            .mode(sled::Mode::HighThroughput);
-        let deadline = Instant::now() + LOCK_WAIT;
-        let tree = loop {
-            match config.open() {
-                Err(error) if is_locked(&error) && Instant::now() < deadline => {
-                    std::thread::sleep(LOCK_POLL);
-                }
-                Err(error) if is_locked(&error) => return Err(StoreError::InUse),
-                opened => break opened?,
-            }
-        };
         let mut store = Self {
-            flusher: Flusher::start(tree.clone(), folder).map_err(sled::Error::from)?,
-            tree,
+            tree: Tree::open(folder)?,
             folder: folder.to_owned(),
             checkpoint: Mutex::new(None),
             seq: AtomicU64::new(0),
@@ -252,7 +228,7 @@ impl Store {
         &self,
         prefix: &str,
     ) -> impl DoubleEndedIterator<Item = Result<(String, View), StoreError>> + use<> {
-        self.entries(self.tree.scan_prefix(prefix))
+        self.entries(self.tree.prefix(prefix))
     }
 
     /// All views from one key up to another one, which is excluded.
@@ -261,12 +237,14 @@ impl Store {
         from: &str,
         to: &str,
     ) -> impl DoubleEndedIterator<Item = Result<(String, View), StoreError>> + use<> {
-        self.entries(self.tree.range(from.as_bytes()..to.as_bytes()))
+        let bytes = |key: &str| key.as_bytes().to_vec();
+        let (from, to) = (Bound::Included(bytes(from)), Bound::Excluded(bytes(to)));
+        self.entries(self.tree.range(from, to))
     }
 
     fn entries(
         &self,
-        entries: sled::Iter,
+        entries: Entries,
     ) -> impl DoubleEndedIterator<Item = Result<(String, View), StoreError>> + use<> {
         let damage = self.damage.clone();
         entries.map(move |entry| {
@@ -328,7 +306,7 @@ impl Store {
 
     /// Whether no write has failed. After one that has, sled accepts no other.
     pub fn accepts_writes(&self) -> bool {
-        !self.is_torn() && self.tree.context.global_error().is_ok()
+        !self.is_torn() && self.tree.check().is_ok()
     }
 
     /// The size of the store on disk, in bytes.
@@ -346,7 +324,7 @@ impl Store {
     /// Returns [`StoreError::Stuck`] if the disk does not answer in time, [`StoreError::Torn`] after a failed commit,
     /// and [`StoreError::Sled`] on an I/O error.
     pub fn flush(&self) -> Result<(), StoreError> {
-        self.flusher.flush()
+        self.tree.flush()
     }
 
     /// Whether a commit may be written: the disk has space, files can be opened, and no write has failed.
@@ -355,7 +333,7 @@ impl Store {
     /// As [`check_free_space`], and [`StoreError::Sled`] with the error of the earlier write.
     pub fn check_disk(&self) -> Result<(), StoreError> {
         check_free_space(&self.folder)?;
-        Ok(self.tree.context.global_error()?)
+        Ok(self.tree.check()?)
     }
 
     /// Commits changes and the checkpoint of the views after them in one atomic batch. A value that is stored already
@@ -366,7 +344,7 @@ impl Store {
         mut checkpoint: Checkpoint,
     ) -> Result<Checkpoint, StoreError> {
         self.check_disk()?;
-        let mut batch = sled::Batch::default();
+        let mut batch = TreeBatch::new();
         let mut changes = Vec::new();
         for (key, value) in writes {
             let old = self.get(key)?;
@@ -375,12 +353,12 @@ impl Store {
             }
             let old = old.map(|old| EntryHash::of(key.as_bytes(), &old));
             let new = value.as_ref().map(|value| {
-                batch.insert(key.as_bytes(), with_checksum(key, value));
+                batch.push((key.clone(), Some(with_checksum(key, value))));
                 EntryHash::of(key.as_bytes(), value)
             });
             match &new {
                 Some(new) => checkpoint.digest.add(new),
-                None => batch.remove(key.as_bytes()),
+                None => batch.push((key.clone(), None)),
             }
             if let Some(old) = &old {
                 checkpoint.digest.remove(old);
@@ -388,13 +366,12 @@ impl Store {
             changes.push((key.as_str(), old, new));
         }
         let value = with_checksum(CHECKPOINT, &json::render(&checkpoint));
-        batch.insert(CHECKPOINT, value);
+        batch.push((CHECKPOINT.to_owned(), Some(value)));
 
         let _no_reader = self.commit_gate.write();
         let mut followers = self.followers.lock();
-        self.flusher.write(|| {
+        self.tree.apply(batch, || {
             self.commits.fetch_add(1, Ordering::AcqRel);
-            Ok(self.tree.apply_batch(batch)?)
         })?;
         if let Some(recount) = &mut followers.recount {
             recount.follow(&changes);
@@ -416,18 +393,7 @@ impl Store {
         let stored = self.tree.get(key).expect("a healthy store");
         let mut stored = stored.expect("a value").to_vec();
         stored[0] ^= 1;
-        self.tree.insert(key, stored).expect("a healthy store");
-    }
-}
-
-/// A store that cannot be written to disk stays in memory. If it was dropped, sled would wait for the disk and block
-/// all other stores.
-impl Drop for Store {
-    fn drop(&mut self) {
-        if let Err(error) = self.flusher.close() {
-            tracing::warn!(%error, "cannot close the store: it stays in memory until the process ends");
-            std::mem::forget(self.tree.clone());
-        }
+        self.tree.overwrite(key, stored);
     }
 }
 
@@ -470,6 +436,10 @@ pub fn check_free_space(folder: &Path) -> Result<(), StoreError> {
             Ok(())
         }
     };
+    #[cfg(feature = "simulation")]
+    if let Some(disk) = crate::simulated::SimulatedDisk::of(folder) {
+        return check("bytes", u64::from(!disk.is_full()), 1);
+    }
     if let Ok(disk) = statvfs(folder) {
         let free_bytes = disk.f_bavail.saturating_mul(disk.f_frsize);
         check("bytes", free_bytes, FREE_BYTES_MIN)?;
@@ -502,9 +472,4 @@ pub(crate) fn parse<T: DeserializeOwned>(key: &str, value: &[u8]) -> Result<T, S
         key: key.to_owned(),
         reason: e.to_string(),
     })
-}
-
-/// Whether the folder is locked. sled reports this only in the text of an error.
-fn is_locked(error: &sled::Error) -> bool {
-    matches!(error, sled::Error::Io(io) if io.to_string().starts_with("could not acquire lock"))
 }

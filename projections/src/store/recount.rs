@@ -71,9 +71,9 @@ impl Store {
     fn recount_chunk(&self) -> Result<Option<Recount>, StoreError> {
         let mut followers = self.followers.lock();
         let running = followers.recount.get_or_insert_default();
-        let after = (Bound::Excluded(running.last_key.clone()), Bound::Unbounded);
+        let after = Bound::Excluded(running.last_key.clone());
         let mut read = 0;
-        for entry in self.tree.range(after).take(CHUNK) {
+        for entry in self.tree.range(after, Bound::Unbounded).take(CHUNK) {
             let (key, stored) = entry?;
             let view = View::check(&key, stored)?;
             if !key.starts_with(keys::META.as_bytes()) {

@@ -111,7 +111,6 @@ impl Session {
     }
 
     fn subscribe(&mut self, request: Request, id: Option<&Value>) -> Result<(), RequestError> {
-        request.filter.check().map_err(invalid_parameter)?;
         let mut subscription = self.subscription.clone();
         subscription
             .set(request.events, request.conflate_ms, request.heartbeat_ms)

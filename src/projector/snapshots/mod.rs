@@ -1,5 +1,8 @@
 //! Snapshots of the views in an object store of NATS: a new replica loads the latest, and folds the rest of the log.
 
+#[cfg(feature = "fuzzing")]
+#[path = "../../../tests/fuzz/doors/snapshots.rs"]
+pub(crate) mod fuzzing;
 mod load;
 mod parts;
 mod secret;

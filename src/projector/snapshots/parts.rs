@@ -102,7 +102,7 @@ fn length(length: usize) -> u32 {
     u32::try_from(length).expect("a view is smaller than its bound")
 }
 
-fn hash(number: u64, compressed: &[u8]) -> blake3::Hash {
+pub(super) fn hash(number: u64, compressed: &[u8]) -> blake3::Hash {
     let mut hasher = blake3::Hasher::new();
     hasher.update(&number.to_le_bytes()).update(compressed);
     hasher.finalize()

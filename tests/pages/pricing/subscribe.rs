@@ -209,8 +209,11 @@ async fn the_response_does_not_reveal_whether_an_address_is_known_while_the_log_
             let (sign_ups, links) = join(join_all(sign_ups), join_all(links)).await;
             let both = [sign_ups, links].map(|both| <[_; 2]>::try_from(both).unwrap());
             both.iter().all(|[known, unknown]| {
-                assert_eq!(known.0, status.unwrap_or(known.0), "{what}");
-                assert_eq!((known.0, &known.1), (unknown.0, &unknown.1), "{what}");
+                // The state of the log may change between two requests.
+                if known.0 != unknown.0 || status.is_some_and(|status| status != known.0) {
+                    return false;
+                }
+                assert_eq!(known.1, unknown.1, "{what}");
                 known.2.abs_diff(unknown.2) < Duration::from_secs(1)
             })
         })

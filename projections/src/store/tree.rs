@@ -1,0 +1,188 @@
+//! [`Tree`]: the keys and values below a store. Only this module and [`Flusher`] use sled.
+
+use std::io;
+use std::ops::Bound;
+use std::path::Path;
+
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use sled::IVec;
+
+use super::StoreError;
+use super::flusher::Flusher;
+#[cfg(feature = "simulation")]
+use crate::simulated::{SimulatedDisk, SimulatedTree};
+
+/// The size of sled's page cache. The default of 1 GiB is more than all views of a season.
+const CACHE_BYTES: u64 = 96 * 1024 * 1024;
+
+/// How long to wait for a folder that another store is closing. sled's threads release it a little after the store is
+/// dropped.
+const LOCK_WAIT: Duration = Duration::from_secs(2);
+const LOCK_POLL: Duration = Duration::from_millis(10);
+
+/// The threads that must be free before a store is opened. sled starts 7 with the first store, and never again: without
+/// them it waits for ever. One more is the store's own.
+const FREE_THREADS_MIN: usize = 8;
+
+/// Values to insert, or `None` to remove a key, in one atomic batch.
+pub(crate) type TreeBatch = Vec<(String, Option<Vec<u8>>)>;
+
+/// Entries in the order of their keys.
+pub(super) type Entries = Box<dyn DoubleEndedIterator<Item = sled::Result<(IVec, IVec)>> + Send>;
+
+/// An ordered map on disk. It accepts no write after one that failed.
+#[derive(Debug)]
+pub(super) enum Tree {
+    Sled(sled::Db, Flusher),
+    #[cfg(feature = "simulation")]
+    Simulated(SimulatedTree),
+}
+
+impl Tree {
+    /// Opens or creates the tree in a folder.
+    pub(super) fn open(folder: &Path) -> Result<Self, StoreError> {
+        #[cfg(feature = "simulation")]
+        if let Some(disk) = SimulatedDisk::of(folder) {
+            return Ok(Self::Simulated(disk.open(folder)?));
+        }
+        check_threads()?;
+        let config = sled::Config::new()
+            .path(folder)
+            .cache_capacity(CACHE_BYTES)
+            .flush_every_ms(None)
+            .mode(sled::Mode::HighThroughput);
+        let deadline = Instant::now() + LOCK_WAIT;
+        let db = loop {
+            match config.open() {
+                Err(error) if is_locked(&error) && Instant::now() < deadline => {
+                    std::thread::sleep(LOCK_POLL);
+                }
+                Err(error) if is_locked(&error) => return Err(StoreError::InUse),
+                opened => break opened?,
+            }
+        };
+        let flusher = Flusher::start(db.clone(), folder)?;
+        Ok(Self::Sled(db, flusher))
+    }
+
+    pub(super) fn get(&self, key: &str) -> sled::Result<Option<IVec>> {
+        match self {
+            Self::Sled(db, _) => db.get(key),
+            #[cfg(feature = "simulation")]
+            Self::Simulated(tree) => Ok(tree.get(key)),
+        }
+    }
+
+    pub(super) fn prefix(&self, prefix: &str) -> Entries {
+        match self {
+            Self::Sled(db, _) => Box::new(db.scan_prefix(prefix)),
+            #[cfg(feature = "simulation")]
+            Self::Simulated(tree) => {
+                let prefix = prefix.as_bytes().to_vec();
+                let entries = tree.range(Bound::Included(prefix.clone()), Bound::Unbounded);
+                let of_prefix = entries
+                    .into_iter()
+                    .take_while(|(key, _)| key.starts_with(&prefix));
+                Box::new(of_prefix.map(Ok).collect::<Vec<_>>().into_iter())
+            }
+        }
+    }
+
+    pub(super) fn range(&self, from: Bound<Vec<u8>>, to: Bound<Vec<u8>>) -> Entries {
+        match self {
+            Self::Sled(db, _) => Box::new(db.range((from, to))),
+            #[cfg(feature = "simulation")]
+            Self::Simulated(tree) => Box::new(tree.range(from, to).into_iter().map(Ok)),
+        }
+    }
+
+    /// Runs `begin`, then applies a batch. If that fails or panics, the tree accepts no more.
+    pub(super) fn apply(&self, batch: TreeBatch, begin: impl FnOnce()) -> Result<(), StoreError> {
+        match self {
+            Self::Sled(db, flusher) => {
+                let mut of_sled = sled::Batch::default();
+                for (key, value) in batch {
+                    match value {
+                        Some(value) => of_sled.insert(key.into_bytes(), value),
+                        None => of_sled.remove(key.into_bytes()),
+                    }
+                }
+                flusher.write(|| {
+                    begin();
+                    Ok(db.apply_batch(of_sled)?)
+                })
+            }
+            #[cfg(feature = "simulation")]
+            Self::Simulated(tree) => tree.apply(batch, begin),
+        }
+    }
+
+    /// The error of an earlier write.
+    pub(super) fn check(&self) -> sled::Result<()> {
+        match self {
+            Self::Sled(db, _) => db.context.global_error(),
+            #[cfg(feature = "simulation")]
+            Self::Simulated(tree) => tree.check(),
+        }
+    }
+
+    pub(super) fn size_on_disk(&self) -> sled::Result<u64> {
+        match self {
+            Self::Sled(db, _) => db.size_on_disk(),
+            #[cfg(feature = "simulation")]
+            Self::Simulated(_) => Ok(0),
+        }
+    }
+
+    /// Waits until everything is on disk.
+    pub(super) fn flush(&self) -> Result<(), StoreError> {
+        match self {
+            Self::Sled(_, flusher) => flusher.flush(),
+            #[cfg(feature = "simulation")]
+            Self::Simulated(tree) => tree.flush(),
+        }
+    }
+
+    /// Replaces a value past all that guards the tree.
+    pub(super) fn overwrite(&self, key: &str, value: Vec<u8>) {
+        match self {
+            Self::Sled(db, _) => drop(db.insert(key, value).expect("a healthy store")),
+            #[cfg(feature = "simulation")]
+            Self::Simulated(tree) => tree.overwrite(key, &value),
+        }
+    }
+}
+
+/// A tree that cannot be written to disk stays in memory. If it was dropped, sled would wait for the disk and block all
+/// other stores.
+impl Drop for Tree {
+    fn drop(&mut self) {
+        #[cfg_attr(not(feature = "simulation"), expect(irrefutable_let_patterns))]
+        if let Self::Sled(db, flusher) = self
+            && let Err(error) = flusher.close()
+        {
+            tracing::warn!(%error, "cannot close the store: it stays in memory until the process ends");
+            std::mem::forget(db.clone());
+        }
+    }
+}
+
+/// Checks that sled's threads can be started.
+fn check_threads() -> Result<(), StoreError> {
+    let gate = Mutex::new(());
+    let checked: io::Result<()> = std::thread::scope(|scope| {
+        let _closed = gate.lock();
+        (0..FREE_THREADS_MIN).try_for_each(|_| {
+            let thread = std::thread::Builder::new();
+            thread.spawn_scoped(scope, || drop(gate.lock())).map(drop)
+        })
+    });
+    checked.map_err(StoreError::NoThread)
+}
+
+/// Whether the folder is locked. sled reports this only in the text of an error.
+fn is_locked(error: &sled::Error) -> bool {
+    matches!(error, sled::Error::Io(io) if io.to_string().starts_with("could not acquire lock"))
+}

@@ -1,0 +1,274 @@
+//! [`Server`]: the part of the client library that appending and following the log use.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, pull};
+use async_nats::jetstream::context::{PublishError, RequestError};
+use async_nats::jetstream::publish::PublishAck;
+use async_nats::jetstream::response::Response;
+use async_nats::jetstream::stream::{DirectGetError, DirectGetErrorKind};
+use async_nats::jetstream::{self, Context};
+use async_nats::{Client, HeaderMap};
+use futures::future::BoxFuture;
+use futures::{FutureExt, Stream, StreamExt};
+use projections::BATCH_MESSAGES_MAX;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::message::{LogMessage, moment};
+#[cfg(test)]
+use crate::simulation::server::Connection;
+
+/// How often the server sends a heartbeat on an idle pull; a consumer that misses two is dead.
+///
+/// A consumer is in the memory of one server. If that fails, no other one reports it, so this decides how long a reader
+/// waits then.
+const HEARTBEAT: Duration = Duration::from_secs(1);
+/// How long one pull request is open.
+const PULL_EXPIRES: Duration = Duration::from_secs(30);
+/// How long the server keeps a consumer without a pull request.
+const INACTIVE_THRESHOLD: Duration = Duration::from_secs(30);
+/// The bytes of one pull request. The next one is sent when half of them have arrived. The server ends a connection
+/// that has 64 MB to read, and up to five readers share one. A message that is larger stalls the consumer, and is then
+/// read without one.
+const PULL_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// A connection to nats-server, or to the model of one.
+#[derive(Debug, Clone)]
+#[cfg_attr(
+    test,
+    expect(
+        clippy::large_enum_variant,
+        reason = "there are few, and one variant is of tests"
+    )
+)]
+pub(super) enum Server {
+    Nats(NatsClient),
+    #[cfg(test)]
+    Simulated(Connection),
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct NatsClient {
+    pub(super) client: Client,
+    pub(super) jetstream: Context,
+    /// Ends with the last clone: it has a client of its own.
+    pub(super) _leaving: Arc<AbortOnDropHandle<()>>,
+}
+
+/// The acknowledgement to come of a message.
+pub(super) type Ack = BoxFuture<'static, Result<PublishAck, PublishError>>;
+
+/// A message as a consumer delivers it.
+#[derive(Debug)]
+pub(crate) struct ConsumerDelivery {
+    pub(crate) message: LogMessage,
+    /// Counts the deliveries of the consumer.
+    pub(crate) number: u64,
+    /// How many messages follow it.
+    pub(crate) pending: u64,
+}
+
+/// The deliveries of a consumer, or the reason why it cannot be used any more.
+pub(crate) type Deliveries =
+    Pin<Box<dyn Stream<Item = Result<ConsumerDelivery, String>> + Send + Sync>>;
+
+pub(crate) type ServerError = Box<dyn std::error::Error + Send + Sync>;
+
+impl Server {
+    /// The client library itself.
+    pub(super) fn nats(&self) -> &NatsClient {
+        match self {
+            Self::Nats(nats) => nats,
+            #[cfg(test)]
+            Self::Simulated(_) => panic!("the model of nats-server does not have this"),
+        }
+    }
+
+    /// Sets how long a message may take to be sent.
+    pub(super) fn set_timeout(&mut self, timeout: Duration) {
+        match self {
+            Self::Nats(nats) => nats.jetstream.set_timeout(timeout),
+            #[cfg(test)]
+            Self::Simulated(_) => {}
+        }
+    }
+
+    pub(super) fn version(&self) -> String {
+        match self {
+            Self::Nats(nats) => nats.client.server_info().version,
+            #[cfg(test)]
+            Self::Simulated(connection) => connection.version(),
+        }
+    }
+
+    /// Whether the server is one of a cluster, as far as the connection has shown.
+    pub(super) fn is_clustered(&self) -> bool {
+        match self {
+            Self::Nats(nats) => nats.client.server_info().cluster.is_some(),
+            #[cfg(test)]
+            Self::Simulated(connection) => connection.is_clustered(),
+        }
+    }
+
+    /// Sends a request to the API of JetStream.
+    pub(super) async fn request<T: DeserializeOwned>(
+        &self,
+        api: String,
+        query: &(impl Serialize + Sync),
+    ) -> Result<Response<T>, RequestError> {
+        match self {
+            Self::Nats(nats) => nats.jetstream.request(api, query).await,
+            #[cfg(test)]
+            Self::Simulated(connection) => connection.request(api, query).await,
+        }
+    }
+
+    pub(super) async fn publish(
+        &self,
+        subject: String,
+        headers: HeaderMap,
+        payload: Vec<u8>,
+    ) -> Result<Ack, PublishError> {
+        match self {
+            Self::Nats(NatsClient { jetstream, .. }) => {
+                let payload = payload.into();
+                let sent = jetstream.publish_with_headers(subject, headers, payload);
+                Ok(sent.await?.into_future().boxed())
+            }
+            #[cfg(test)]
+            Self::Simulated(connection) => Ok(connection.publish(subject, &headers, payload)),
+        }
+    }
+
+    /// Publishes on core NATS.
+    pub(super) async fn publish_core(
+        &self,
+        subject: String,
+        headers: HeaderMap,
+        payload: Vec<u8>,
+    ) -> Result<(), ServerError> {
+        match self {
+            Self::Nats(NatsClient { client, .. }) => {
+                let sent = client.publish_with_headers(subject, headers, payload.into());
+                Ok(sent.await?)
+            }
+            #[cfg(test)]
+            Self::Simulated(connection) => {
+                connection.publish_core(subject, &headers);
+                Ok(())
+            }
+        }
+    }
+
+    /// The message with a sequence, or the first one on a subject from there on, of any server that has it.
+    pub(super) async fn direct_get(
+        &self,
+        stream: &'static str,
+        seq: u64,
+        subject: Option<&str>,
+    ) -> Result<Option<LogMessage>, ServerError> {
+        let got: Result<_, DirectGetError> = match self {
+            Self::Nats(NatsClient { jetstream, .. }) => {
+                let stream = jetstream.get_stream_no_info(stream).await?;
+                match subject {
+                    None => stream.direct_get(seq).await,
+                    Some(subject) => {
+                        let next = stream.direct_get_next_for_subject(subject, Some(seq));
+                        next.await
+                    }
+                }
+            }
+            #[cfg(test)]
+            Self::Simulated(connection) => {
+                return connection.direct_get(stream, seq, subject).await;
+            }
+        };
+        match got {
+            Ok(message) => Ok(Some(LogMessage {
+                seq: message.sequence,
+                recorded_at: moment(message.time.unix_timestamp_nanos()),
+                subject: message.subject,
+                payload: message.payload,
+            })),
+            Err(error) if error.kind() == DirectGetErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Creates a consumer from a sequence on, of some subjects or of all if none is given. Returns also how many
+    /// messages there are.
+    pub(super) async fn consume(
+        &self,
+        stream: &'static str,
+        start_sequence: u64,
+        filter_subjects: Vec<String>,
+    ) -> Result<(Deliveries, u64), ServerError> {
+        let NatsClient { jetstream, .. } = match self {
+            Self::Nats(nats) => nats,
+            #[cfg(test)]
+            Self::Simulated(connection) => {
+                return connection
+                    .consume(stream, start_sequence, filter_subjects)
+                    .await;
+            }
+        };
+        let config = pull::Config {
+            deliver_policy: DeliverPolicy::ByStartSequence { start_sequence },
+            filter_subjects,
+            ack_policy: AckPolicy::None,
+            inactive_threshold: INACTIVE_THRESHOLD,
+            memory_storage: true,
+            num_replicas: 1,
+            ..pull::Config::default()
+        };
+        let creating = jetstream.create_consumer_on_stream(config, stream);
+        let consumer = creating.await?;
+        let pending = consumer.cached_info().num_pending;
+        let arriving = consumer
+            .stream()
+            .max_messages_per_batch(BATCH_MESSAGES_MAX)
+            .max_bytes_per_batch(PULL_BYTES_MAX)
+            .heartbeat(HEARTBEAT)
+            .expires(PULL_EXPIRES)
+            .messages()
+            .await?;
+        Ok((Box::pin(arriving.map(parse)), pending))
+    }
+
+    /// Gives the connection up for one to a server of the cluster that is chosen by chance.
+    pub(super) async fn connect_elsewhere(&self) {
+        match self {
+            // An error means that the client has ended.
+            Self::Nats(nats) => drop(nats.client.force_reconnect().await),
+            #[cfg(test)]
+            Self::Simulated(connection) => connection.connect_elsewhere(),
+        }
+    }
+}
+
+fn parse(
+    arrived: Result<jetstream::Message, pull::MessagesError>,
+) -> Result<ConsumerDelivery, String> {
+    let message = arrived.map_err(|error| error.to_string())?;
+    let info = message.info().map_err(|error| error.to_string())?;
+    let (number, pending, seq) = (info.consumer_sequence, info.pending, info.stream_sequence);
+    let recorded_at = moment(info.published.unix_timestamp_nanos());
+    let async_nats::Message {
+        subject, payload, ..
+    } = message.message;
+    let message = LogMessage {
+        seq,
+        recorded_at,
+        subject,
+        payload,
+    };
+    Ok(ConsumerDelivery {
+        message,
+        number,
+        pending,
+    })
+}

@@ -1,0 +1,246 @@
+//! A service that has no space, inodes, descriptors, threads or memory left, for a time.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::chown;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::budget::Budget;
+use super::quotes::Quotes;
+use crate::conformance::rng::Rng;
+use crate::support::*;
+
+/// A user of the system without any other process: the number of threads is limited for each user.
+const USER: u32 = 61_927;
+
+/// How often the answers are compared while there is too little of something.
+const CHECKS: u64 = 10;
+
+/// What there is too little of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Resource {
+    Bytes,
+    Inodes,
+    Descriptors,
+    Threads,
+    Memory,
+}
+
+impl Resource {
+    /// Those of a round. Of threads and descriptors, any number may be left, at many moments.
+    const CHOICES: [Self; 7] = [
+        Self::Bytes,
+        Self::Inodes,
+        Self::Memory,
+        Self::Descriptors,
+        Self::Descriptors,
+        Self::Threads,
+        Self::Threads,
+    ];
+}
+
+/// The stores in a data folder that are no damaged ones.
+fn stores(data: &Path) -> BTreeSet<PathBuf> {
+    let entries = fs::read_dir(data.join("views")).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    let is_store = |path: &PathBuf| path.file_name().unwrap().to_string_lossy().starts_with('v');
+    paths.filter(is_store).collect()
+}
+
+/// Sets a soft limit of a process, by a command that runs another one as the user of the process.
+fn limit(mut command: Command, id: u32, limit: &str) {
+    command.args(["prlimit", "--pid", &id.to_string(), &format!("--{limit}:")]);
+    assert!(command.status().unwrap().success(), "{limit}");
+}
+
+fn as_user() -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid", &USER.to_string(), "--clear-groups", "--"]);
+    command
+}
+
+/// A command that runs as a user of its own, with a soft limit.
+fn limited(limit: &str, program: &Path) -> Command {
+    let mut command = as_user();
+    command.args(["prlimit", &format!("--{limit}:")]);
+    command.arg(program);
+    command
+}
+
+/// Whether the limit of threads has an effect. Prints a note if not.
+fn threads_can_be_limited() -> bool {
+    let run = |threads| {
+        let mut command = limited(&format!("nproc={threads}"), Path::new("sh"));
+        // The shell is the first, and `true` in the pipe two more.
+        command.args(["-c", "true | true"]).output()
+    };
+    let succeeds = |threads| run(threads).is_ok_and(|output| output.stderr.is_empty());
+    let bites = succeeds(100) && !succeeds(1);
+    if !bites {
+        eprintln!("SKIPPED: the number of threads cannot be limited without root and setpriv");
+    }
+    bites
+}
+
+fn threads(serving: &Serving) -> usize {
+    let tasks = fs::read_dir(format!("/proc/{}/task", serving.id()));
+    tasks.unwrap().count()
+}
+
+fn descriptors(serving: &Serving) -> usize {
+    let is_open = |n: &usize| Path::new(&format!("/proc/{}/fd/{n}", serving.id())).exists();
+    (0..).find(|n| !is_open(n)).unwrap()
+}
+
+/// A service on a disk of its own, which is filled.
+async fn fill_disk(nats: &Nats, quotes: &mut Quotes, resource: Resource) {
+    let data = tempfile::tempdir().unwrap();
+    let size = if resource == Resource::Bytes {
+        "64m"
+    } else {
+        "256m,nr_inodes=8k"
+    };
+    let serving = Serving::start_on_small_disk(nats, data.path(), size);
+    until_valid(serving.http, &quotes.valid).await;
+    quotes.until_whole(nats, &serving).await;
+    let root = serving.root().join(data.path().strip_prefix("/").unwrap());
+    let fillers = root.join("fillers");
+    fs::create_dir(&fillers).unwrap();
+    let bytes = if resource == Resource::Bytes {
+        1 << 20
+    } else {
+        0
+    };
+    let full = (0..8192).find_map(|n| fs::write(fillers.join(n.to_string()), vec![1; bytes]).err());
+    assert_eq!(full.unwrap().kind(), std::io::ErrorKind::StorageFull);
+    quotes.publish(nats, 50).await;
+    quotes.publish_large_cards(nats).await;
+    for _ in 0..CHECKS {
+        assert!(quotes.check(serving.http).await > 0, "reads go on");
+    }
+    fs::remove_dir_all(&fillers).unwrap();
+    quotes.until_whole(nats, &serving).await;
+    // The disk may have been filled in the middle of a write, after which sled accepts no other.
+    let note = Quotes::note(&serving).await;
+    assert!(!note.contains("damaged"), "{note}");
+}
+
+/// A service on which a limit is set while it serves, and maybe while it builds new views.
+async fn limit_serving(nats: &Nats, quotes: &mut Quotes, resource: Resource, rng: &mut Rng) {
+    let data = tempfile::tempdir().unwrap();
+    chown(data.path(), Some(USER), None).unwrap();
+    let command = limited("nproc=4096", Path::new(env!("CARGO_BIN_EXE_railbird")));
+    let flags = ["--http", "127.0.0.1:0", "--nats", &nats.url()];
+    let serving = Serving::start_as(command, &flags, data.path());
+    until_valid(serving.http, &quotes.valid).await;
+    quotes.until_whole(nats, &serving).await;
+    let before = stores(data.path());
+    let more = usize::try_from(rng.below(8)).unwrap();
+    let (low, high) = match resource {
+        Resource::Descriptors => (
+            format!("nofile={}", descriptors(&serving) + more),
+            "nofile=4096",
+        ),
+        _ => (format!("nproc={}", threads(&serving) + more), "nproc=4096"),
+    };
+    limit(as_user(), serving.id(), &low);
+    let rebuilds = rng.happens(50);
+    if rebuilds {
+        let headers = [];
+        let begin = try_send(serving.admin, "POST", "/rebuild", &headers, String::new());
+        let _ = tokio::time::timeout(std::time::Duration::from_secs(2), begin).await;
+    }
+    quotes.publish(nats, 50).await;
+    quotes.publish_large_cards(nats).await;
+    for _ in 0..CHECKS {
+        quotes.check(serving.http).await;
+    }
+    limit(as_user(), serving.id(), high);
+    quotes.until_whole(nats, &serving).await;
+    let note = Quotes::note(&serving).await;
+    assert!(!note.contains("damaged"), "{note}");
+    eventually("the old views are removed", async || {
+        stores(data.path()).len() == 1
+    })
+    .await;
+    assert!(rebuilds || stores(data.path()) == before, "the same store");
+}
+
+/// A service that opens its views while there are hardly any threads or descriptors.
+async fn limit_opening(nats: &Nats, quotes: &Quotes, resource: Resource, rng: &mut Rng) {
+    let data = tempfile::tempdir().unwrap();
+    chown(data.path(), Some(USER), None).unwrap();
+    let flags = ["--http", "127.0.0.1:0", "--nats", &nats.url()];
+    let start = |limit: &str| {
+        let command = limited(limit, Path::new(env!("CARGO_BIN_EXE_railbird")));
+        Serving::start_as(command, &flags, data.path())
+    };
+    let serving = start("nproc=4096");
+    until_valid(serving.http, &quotes.valid).await;
+    quotes.until_whole(nats, &serving).await;
+    let (name, needed, least) = match resource {
+        Resource::Descriptors => ("nofile", descriptors(&serving), 20),
+        _ => ("nproc", threads(&serving), 6),
+    };
+    let before = stores(data.path());
+    serving.stop().await;
+    let few = needed.saturating_sub(usize::try_from(rng.below(16)).unwrap());
+    // With too few for itself, it does not start. The least with which it does are too few for its views.
+    let start_with = |few| {
+        let limit = format!("{name}={few}");
+        catch_unwind(AssertUnwindSafe(|| start(&limit))).ok()
+    };
+    let serving = (few.max(least)..=needed).find_map(start_with).unwrap();
+    for _ in 0..CHECKS {
+        quotes.check(serving.http).await;
+    }
+    limit(as_user(), serving.id(), &format!("{name}=4096"));
+    quotes.until_whole(nats, &serving).await;
+    let note = Quotes::note(&serving).await;
+    assert_eq!(stores(data.path()), before, "{note}");
+}
+
+/// A service whose memory is limited. If that ends it, another one continues.
+async fn limit_memory(nats: &Nats, quotes: &mut Quotes, rng: &mut Rng) {
+    let data = tempfile::tempdir().unwrap();
+    let mut serving = Serving::start(nats, data.path());
+    until_valid(serving.http, &quotes.valid).await;
+    let size = fs::read_to_string(format!("/proc/{}/statm", serving.id())).unwrap();
+    let pages: u64 = size.split(' ').next().unwrap().parse().unwrap();
+    let bytes = pages * 4096 + rng.below(32 << 20);
+    limit(Command::new("env"), serving.id(), &format!("as={bytes}"));
+    quotes.publish(nats, 50).await;
+    quotes.publish_large_cards(nats).await;
+    for _ in 0..CHECKS {
+        quotes.check(serving.http).await;
+    }
+    serving.kill();
+    let serving = Serving::start(nats, data.path());
+    quotes.until_whole(nats, &serving).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_service_without_resources_gives_no_wrong_answer_and_recovers() {
+    let limits_threads = threads_can_be_limited();
+    let mut budget = Budget::of("exhaustion");
+    let nats = Nats::start();
+    let mut quotes = Quotes::begin(&nats).await;
+    quotes.publish(&nats, 100).await;
+    while let Some(mut rng) = budget.next_round() {
+        let resource = *rng.of(&Resource::CHOICES);
+        budget.step(format!("{resource:?}"));
+        match resource {
+            Resource::Bytes | Resource::Inodes => fill_disk(&nats, &mut quotes, resource).await,
+            Resource::Memory => limit_memory(&nats, &mut quotes, &mut rng).await,
+            Resource::Threads | Resource::Descriptors if !limits_threads => {}
+            _ if rng.happens(50) => limit_opening(&nats, &quotes, resource, &mut rng).await,
+            Resource::Threads | Resource::Descriptors => {
+                limit_serving(&nats, &mut quotes, resource, &mut rng).await;
+            }
+        }
+        budget.count("exhaustions", 1);
+    }
+    budget.end();
+}

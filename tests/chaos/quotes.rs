@@ -1,0 +1,124 @@
+//! [`Quotes`]: odds of some races, each with a price of its own, and whether answers are right about them.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use railbird::accounts::{KeyId, KeyRevoked};
+use serde_json::Value;
+use tokio::time::timeout;
+
+use crate::support::*;
+
+const RACES: u64 = 3;
+
+/// A service without descriptors or threads may not answer.
+const ANSWER_WAIT: Duration = Duration::from_secs(5);
+
+fn board(race: u64) -> String {
+    format!("/api/v1/odds/{DAY}/{race}?venue=ST")
+}
+
+/// The quotes in a log, and keys to read them.
+#[derive(Debug)]
+pub(super) struct Quotes {
+    pub(super) valid: String,
+    /// Revoked by [`Quotes::revoke`].
+    pub(super) revoked: String,
+    /// The race and the price of each quote, by its sequence.
+    by_seq: BTreeMap<u64, (u64, f64)>,
+}
+
+impl Quotes {
+    pub(super) async fn begin(nats: &Nats) -> Self {
+        Self {
+            valid: issue_key(nats).await,
+            revoked: issue_key(nats).await,
+            by_seq: BTreeMap::new(),
+        }
+    }
+
+    pub(super) async fn revoke(&self, nats: &Nats) {
+        let key_id = KeyId::of_key(&self.revoked).unwrap();
+        let reason = events::Text::default();
+        append_account_event(nats, KeyRevoked { key_id, reason }).await;
+    }
+
+    /// Publishes more, each after the acknowledgement of the one before.
+    pub(super) async fn publish(&mut self, nats: &Nats, quotes: u64) {
+        let log = nats.log().await;
+        for _ in 0..quotes {
+            let n = self.by_seq.len() as u64;
+            let (race, price) = (1 + n % RACES, 2.0 + n as f64);
+            let of_race = u16::try_from(race).unwrap();
+            let quote = odds("ST", of_race, &second(n), &[price]);
+            let seq = log.append(outgoing(&quote)).await.unwrap().seq;
+            self.by_seq.insert(seq, (race, price));
+        }
+    }
+
+    /// Publishes cards whose views are stored in files of their own.
+    pub(super) async fn publish_large_cards(&self, nats: &Nats) {
+        nats.publish((1..=40).map(|race| large_card("HV", race)))
+            .await;
+    }
+
+    /// The answer to a key; `None` if there is none in time.
+    async fn get(&self, http: SocketAddr, path: &str, key: &str) -> Option<Reply> {
+        let headers = [("x-api-key", key)];
+        let reply = try_send(http, "GET", path, &headers, String::new());
+        timeout(ANSWER_WAIT, reply).await.ok()?.ok()
+    }
+
+    /// The status of an answer to a key; 0 if there is none.
+    pub(super) async fn status(&self, http: SocketAddr, key: &str) -> u16 {
+        let reply = self.get(http, "/api/v1/meetings", key).await;
+        reply.map_or(0, |reply| reply.status)
+    }
+
+    /// Reads each race once. What is answered is compared with the quotes up to the event that it reflects. Returns how
+    /// many answers there were.
+    pub(super) async fn check(&self, http: SocketAddr) -> u64 {
+        let mut answers = 0;
+        for race in 1..=RACES {
+            let Some(reply) = self.get(http, &board(race), &self.valid).await else {
+                continue;
+            };
+            match reply.status {
+                200 | 404 => answers += 1,
+                503 => continue,
+                // Before the keys are known.
+                status => panic!("{status}: {}", reply.text()),
+            }
+            let seq: u64 = reply.header("railbird-seq").parse().unwrap();
+            let mut quotes = self.by_seq.range(..=seq).rev();
+            let latest = quotes.find(|(_, (of, _))| *of == race);
+            let latest = latest.map(|(_, (_, price))| *price);
+            let found = (reply.status == 200).then(|| reply.json());
+            let found = found.map(|board| board["runners"][0]["win"].as_f64().unwrap());
+            assert_eq!(found, latest, "as of {seq}: {}", reply.text());
+        }
+        answers
+    }
+
+    /// Waits until a service is ready and has all events, with no wrong answer meanwhile. Then its views equal those
+    /// that are folded anew.
+    pub(super) async fn until_whole(&self, nats: &Nats, serving: &Serving) {
+        let last = nats.last_seq().await;
+        eventually("the service has all events", async || {
+            self.check(serving.http).await;
+            request(serving.http, "GET", "/readyz", &[]).await.status == 200
+                && serving.metric("railbird_log_seq").await == last
+        })
+        .await;
+        let (nats, admin) = (nats.url(), serving.admin.to_string());
+        let verified = railbird(["verify", "--nats", &nats, "--admin", &admin]).await;
+        assert_eq!(verified.code, 0, "{}", verified.all);
+    }
+
+    /// What a service says about the views that it did not continue.
+    pub(super) async fn note(serving: &Serving) -> String {
+        let status: Value = request(serving.admin, "GET", "/status", &[]).await.json();
+        status["store"].as_str().unwrap_or_default().to_owned()
+    }
+}

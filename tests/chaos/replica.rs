@@ -1,0 +1,104 @@
+//! [`Replica`]: a replica of the service as a process, with an address and a data folder that it keeps.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::ops::proxy::free_address;
+use crate::support::*;
+
+pub(super) struct Replica {
+    pub(super) http: SocketAddr,
+    nats: String,
+    data: TempDir,
+    serving: Serving,
+}
+
+impl Replica {
+    /// Starts a replica on one nats-server, or on those of a cluster.
+    pub(super) fn start(nats: &str) -> Self {
+        Self::start_by(command(), nats)
+    }
+
+    /// The same with a command of its own, which runs once.
+    pub(super) fn start_by(command: Command, nats: &str) -> Self {
+        let (http, data) = (free_address(), tempfile::tempdir().unwrap());
+        let serving = serve(command, nats, http, data.path());
+        Self {
+            http,
+            nats: nats.to_owned(),
+            data,
+            serving,
+        }
+    }
+
+    pub(super) async fn until_ready(&self) {
+        self.serving.until_ready().await;
+    }
+
+    /// Waits until its views include an event.
+    pub(super) async fn until_served(&self, seq: u64) {
+        eventually(&format!("the views reflect {seq}"), async || {
+            self.digest().await["seq"].as_u64() >= Some(seq)
+        })
+        .await;
+    }
+
+    /// Compares its views with those of a fold of the log from the start, in another process.
+    pub(super) async fn verify(&self, nats: &Nats) {
+        let (admin, url) = (self.admin().to_string(), nats.url());
+        let verified = railbird(["verify", "--admin", &admin, "--nats", &url]).await;
+        assert_eq!(verified.code, 0, "{}", verified.all);
+    }
+
+    /// kill -9.
+    pub(super) fn kill(&mut self) {
+        self.serving.kill();
+    }
+
+    /// Starts it again after it was killed.
+    pub(super) fn restart(&mut self) {
+        self.serving = serve(command(), &self.nats, self.http, self.data.path());
+    }
+
+    /// Starts it again on an empty data folder.
+    pub(super) fn restart_without_data(&mut self) {
+        self.data = tempfile::tempdir().unwrap();
+        self.restart();
+    }
+
+    pub(super) fn freeze(&self) {
+        self.serving.pause();
+    }
+
+    pub(super) fn thaw(&self) {
+        self.serving.resume();
+    }
+
+    pub(super) fn admin(&self) -> SocketAddr {
+        self.serving.admin
+    }
+
+    /// What its views are of, and their digest.
+    pub(super) async fn digest(&self) -> Value {
+        request(self.admin(), "GET", "/digest", &[]).await.json()
+    }
+
+    pub(super) async fn status(&self) -> Value {
+        request(self.admin(), "GET", "/status", &[]).await.json()
+    }
+}
+
+fn serve(command: Command, nats: &str, http: SocketAddr, data: &Path) -> Serving {
+    let unlimited = Path::new(env!("CARGO_MANIFEST_DIR")).join("bench/plans.toml");
+    let (http, plans) = (http.to_string(), unlimited.to_str().unwrap());
+    let servers = (1 + nats.matches(',').count()).to_string();
+    let flags = ["--http", &http, "--nats", nats, "--replicas", &servers];
+    let behind_a_balancer = ["--trusted-proxies", "127.0.0.1", "--plans", plans];
+    let snapshots = ["--snapshot-secret", SNAPSHOT_SECRET];
+    let flags = [&flags[..], &behind_a_balancer, &snapshots].concat();
+    Serving::start_as(command, &flags, data)
+}

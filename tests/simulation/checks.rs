@@ -1,0 +1,315 @@
+//! [`Checks`]: the promises.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use super::replica::{KEYS_STALE_MAX, Running};
+use super::scenario::{Planned, Step};
+use super::world::World;
+use crate::feed::epoch;
+use crate::health::{Liveness, STALE_AFTER};
+use crate::log::RACING;
+use crate::projector::Phase;
+
+/// How old the end of the log may be that live views have: as old as the proof, and what a tick adds.
+const SLACK: Duration = Duration::from_millis(300);
+/// The age of rejections that are announced after a restart.
+const CLOCKS_MAX: i64 = 300;
+
+pub(super) struct Checks {
+    /// The end of the log at each tick.
+    ends: VecDeque<(Duration, u64)>,
+    /// Servers answer from before, or clocks of leases move.
+    answers_from_before: bool,
+    moves_server_clock: bool,
+    /// Nothing between the announcer and the subscribers fails, and no clock is far off.
+    announces_all: bool,
+    changes_history: bool,
+    damages: bool,
+    /// The keys that each process of a replica has rejected.
+    rejected: BTreeSet<(usize, String)>,
+}
+
+impl Checks {
+    pub(super) fn new(plan: &[Planned]) -> Self {
+        let any = |is: fn(&Step) -> bool| plan.iter().any(|planned| is(&planned.step));
+        let changes_history = any(|step| {
+            matches!(
+                step,
+                Step::LoseEnd { .. } | Step::Recreate | Step::DeleteMessage
+            )
+        });
+        let fails = any(|step| {
+            matches!(
+                step,
+                Step::KillServer { .. }
+                    | Step::FreezeServer { .. }
+                    | Step::Cut { .. }
+                    | Step::LoseEnd { .. }
+                    | Step::Recreate
+                    | Step::DeleteMessage
+            )
+        });
+        let far = any(|step| match step {
+            Step::MoveServerClock { seconds } | Step::MoveClock { seconds, .. } => {
+                seconds.abs() > CLOCKS_MAX
+            }
+            _ => false,
+        });
+        Self {
+            ends: VecDeque::new(),
+            answers_from_before: any(|step| matches!(step, Step::AnswerFromBefore { .. })),
+            moves_server_clock: any(|step| {
+                matches!(
+                    step,
+                    Step::MoveServerClock { .. } | Step::MoveAllClocks { .. }
+                )
+            }),
+            announces_all: !fails && !far,
+            changes_history,
+            damages: any(|step| matches!(step, Step::Damage { .. })),
+            rejected: BTreeSet::new(),
+        }
+    }
+
+    /// What holds at any time.
+    pub(super) fn always(&mut self, world: &World) -> Result<(), String> {
+        self.note_end(world);
+        let mut holders = 0;
+        for (n, replica) in world.replicas.iter().enumerate() {
+            if replica.machine.is_suspended() {
+                continue;
+            }
+            let Some(running) = &replica.running else {
+                continue;
+            };
+            replica
+                .machine
+                .enter(|| {
+                    holders += usize::from(running.lease.held().is_some());
+                    views(world, running)?;
+                    self.socket_and_get(running)?;
+                    self.freshness(world, running)?;
+                    self.keys(world, n, running)
+                })
+                .map_err(|wrong: String| format!("replica {n}: {wrong}"))?;
+        }
+        if holders > 1 && !self.moves_server_clock && !self.answers_from_before {
+            return Err(format!("{holders} replicas hold a lease"));
+        }
+        world
+            .feeders
+            .iter()
+            .try_for_each(|feeder| match &feeder.state.lock().wrong {
+                Some(wrong) => Err(wrong.clone()),
+                None => Ok(()),
+            })
+    }
+
+    fn note_end(&mut self, world: &World) {
+        let model = world.server.model.lock();
+        let last_seq = model
+            .streams
+            .all
+            .get(RACING.name)
+            .map_or(0, |stream| stream.last_seq);
+        let now = world.now();
+        self.ends.push_back((now, last_seq));
+        while self
+            .ends
+            .front()
+            .is_some_and(|(at, _)| *at + STALE_AFTER + SLACK < now)
+        {
+            self.ends.pop_front();
+        }
+    }
+
+    /// A GET knows what a socket has received.
+    fn socket_and_get(&self, running: &Running) -> Result<(), String> {
+        let position = running.health.feed.position();
+        let Some(store) = running.health.views.current() else {
+            return Ok(());
+        };
+        if self.changes_history || position.generation == 0 || store.is_torn() {
+            return Ok(());
+        }
+        let seq = store.seq();
+        if seq < position.seq {
+            return Err(format!(
+                "sockets know event {}, and the views have {seq}",
+                position.seq
+            ));
+        }
+        Ok(())
+    }
+
+    /// The feed is live only if it has what the log had a while ago.
+    fn freshness(&self, world: &World, running: &Running) -> Result<(), String> {
+        let is_old = world.now() > STALE_AFTER + SLACK;
+        if self.changes_history || self.answers_from_before || !is_old {
+            return Ok(());
+        }
+        let state = running.health.state();
+        let (_, expected) = self.ends.front().copied().unwrap_or_default();
+        if state.liveness() == Liveness::Live && state.fold.seq < expected {
+            return Err(format!(
+                "the feed at {} is live, and the log was at {expected}",
+                state.fold.seq
+            ));
+        }
+        Ok(())
+    }
+
+    /// A revoked key is not accepted for longer than without the log, and never again.
+    fn keys(&mut self, world: &World, n: usize, running: &Running) -> Result<(), String> {
+        let now = world.now();
+        for issued in world.keys.lock().iter() {
+            let is_accepted = running.health.keys.check(issued.key.reveal()).is_ok();
+            let id = issued.key.key_id().as_str().to_owned();
+            let limit = KEYS_STALE_MAX + Duration::from_secs(5);
+            let is_long = issued.revoked_at.is_some_and(|at| at + limit < now);
+            if is_accepted && (is_long || self.rejected.contains(&(n, id.clone()))) {
+                return Err(format!("the revoked key {id} is accepted"));
+            }
+            if !is_accepted && issued.revoked_at.is_some() && running.health.keys.is_complete() {
+                self.rejected.insert((n, id));
+            }
+        }
+        Ok(())
+    }
+
+    /// What holds a while after the last fault.
+    pub(super) fn well(&self, world: &World) -> Result<(), String> {
+        let model = world.server.model.lock();
+        let last_seq = model
+            .streams
+            .all
+            .get(RACING.name)
+            .map_or(0, |stream| stream.last_seq);
+        drop(model);
+        let mut holders = 0;
+        for (n, replica) in world.replicas.iter().enumerate() {
+            let Some(running) = &replica.running else {
+                return Err(format!("replica {n} is down"));
+            };
+            holders += usize::from(running.lease.held().is_some());
+            let state = running.health.state();
+            let unready = state.unready(None);
+            let fold = &state.fold;
+            let damage = running
+                .health
+                .views
+                .current()
+                .and_then(|store| store.damage().map(str::to_owned));
+            let is_current = fold.seq + 100 >= last_seq && fold.phase == Phase::Live;
+            if !unready.is_empty()
+                || state.liveness() != Liveness::Live
+                || !is_current
+                || damage.is_some()
+            {
+                let failure = &fold.failure;
+                return Err(format!(
+                    "replica {n} is at {} of {last_seq}, {:?}, {:?}: {unready} {failure:?} {damage:?}",
+                    fold.seq,
+                    fold.phase,
+                    state.liveness()
+                ));
+            }
+            let accepts = |issued: &super::world::IssuedKey| {
+                running.health.keys.check(issued.key.reveal()).is_ok()
+                    == issued.revoked_at.is_none()
+            };
+            if !world.keys.lock().iter().all(accepts) {
+                return Err(format!("replica {n} does not know which keys are valid"));
+            }
+        }
+        if holders != 1 {
+            return Err(format!("{holders} replicas hold the lease"));
+        }
+        Ok(())
+    }
+
+    /// What holds when nothing happens any more.
+    pub(super) fn at_the_end(&mut self, world: &World) -> Result<(), String> {
+        self.always(world)?;
+        let model = world.server.model.lock();
+        let stream = &model.streams.all[RACING.name];
+        let mut digests = BTreeSet::new();
+        for replica in &world.replicas {
+            let running = replica.running.as_ref().ok_or("a replica is down")?;
+            let store = running.health.views.current().ok_or("there are no views")?;
+            let recount = match store.recount() {
+                Ok(recount) => recount,
+                // Nobody has read the damaged value: the next start finds it.
+                Err(_) if self.damages => continue,
+                Err(error) => return Err(error.to_string()),
+            };
+            let checkpoint = recount.checkpoint.ok_or("there is no checkpoint")?;
+            if checkpoint.seq != stream.last_seq {
+                return Err(format!(
+                    "the views end at {} of {}",
+                    checkpoint.seq, stream.last_seq
+                ));
+            }
+            if checkpoint.digest != recount.digest {
+                return Err("the views have another digest than their checkpoint".to_owned());
+            }
+            digests.insert((
+                serde_json::to_string(&checkpoint.history).expect("JSON"),
+                recount.digest.to_string(),
+            ));
+        }
+        let histories: BTreeMap<_, _> = digests.iter().cloned().collect();
+        if histories.len() != digests.len() {
+            return Err(format!("replicas of one history differ: {digests:?}"));
+        }
+        let mut positions: BTreeMap<&[u8], u64> = BTreeMap::new();
+        for (seq, message) in &stream.messages {
+            positions.entry(&message.payload).or_insert(*seq);
+        }
+        for feeder in &world.feeders {
+            feeder.state.lock().check(&positions, model.has_lost)?;
+        }
+        self.announcements(world, &model.announced)
+    }
+
+    fn announcements(&self, world: &World, announced: &[(String, String)]) -> Result<(), String> {
+        if !self.announces_all {
+            return Ok(());
+        }
+        let announced: BTreeSet<&str> = announced.iter().map(|(_, id)| id.as_str()).collect();
+        for (log, rejection) in world.oracle.announcements() {
+            let stored_us = rejection.recorded_at.timestamp().as_microsecond();
+            let id = format!("{}-{}-{stored_us}", epoch(&log), rejection.seq);
+            if !announced.contains(id.as_str()) {
+                return Err(format!(
+                    "the rejection of event {} was not announced",
+                    rejection.seq
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The views are those of the log at their checkpoint.
+fn views(world: &World, running: &Running) -> Result<(), String> {
+    let Some(store) = running.health.views.current() else {
+        return Ok(());
+    };
+    let Some(checkpoint) = store.checkpoint().filter(|_| !store.is_torn()) else {
+        return Ok(());
+    };
+    match world.oracle.digest(&checkpoint) {
+        Some(digest) if digest == checkpoint.digest => Ok(()),
+        Some(_) => Err(format!(
+            "the views at {} are not those of the log",
+            checkpoint.seq
+        )),
+        None if checkpoint.seq == 0 || world.oracle.has_holes => Ok(()),
+        None => Err(format!(
+            "the views at {} are of no history of the log",
+            checkpoint.seq
+        )),
+    }
+}

@@ -1,0 +1,205 @@
+//! [`Feeder`]: a program that publishes events with the appender that ships, and remembers what was acknowledged.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::sleep;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::chance::Chance;
+use super::machine::Machine;
+use super::script::Script;
+use super::server::{Host, LogServer};
+use crate::log::{Appended, Appender, Log, Outgoing, RACING};
+
+pub(super) struct Feeder {
+    pub(super) machine: Machine,
+    pub(super) host: Host,
+    server: LogServer,
+    pub(super) state: Arc<Mutex<FeederState>>,
+    task: Option<AbortOnDropHandle<()>>,
+}
+
+/// What a feeder remembers over its restarts.
+pub(super) struct FeederState {
+    script: Script,
+    chance: Chance,
+    pub(super) sent: Vec<Sent>,
+    /// Those of the running process without an acknowledgement, in their order.
+    awaiting: VecDeque<usize>,
+    pub(super) wrong: Option<String>,
+}
+
+pub(super) struct Sent {
+    pub(super) outgoing: Outgoing,
+    pub(super) acknowledged: bool,
+    /// A process that ended may have sent it, or may not.
+    pub(super) was_interrupted: bool,
+}
+
+impl Feeder {
+    pub(super) fn new(n: usize, host: Host, server: &LogServer, chance: &mut Chance) -> Self {
+        let state = FeederState {
+            script: Script::new(n, chance.fork()),
+            chance: chance.fork(),
+            sent: Vec::new(),
+            awaiting: VecDeque::new(),
+            wrong: None,
+        };
+        Self {
+            machine: Machine::new(),
+            host,
+            server: server.clone(),
+            state: Arc::new(Mutex::new(state)),
+            task: None,
+        }
+    }
+
+    pub(super) fn start(&mut self) {
+        self.task = None;
+        self.state.lock().interrupt();
+        let feeding = feed(self.server.clone(), self.host, Arc::clone(&self.state));
+        self.task = Some(AbortOnDropHandle::new(self.machine.spawn(feeding)));
+    }
+
+    pub(super) fn stop(&mut self) {
+        self.task = None;
+    }
+}
+
+async fn feed(server: LogServer, host: Host, state: Arc<Mutex<FeederState>>) {
+    loop {
+        let log = Log::simulated(server.connect(host));
+        let window = *state.lock().chance.pick(&[1, 8, 64]);
+        let mut appender = log.appender(window);
+        // An error ends the process, and another one begins.
+        publish(&server, &mut appender, &state).await;
+        state.lock().interrupt();
+    }
+}
+
+/// Publishes what was not acknowledged, and then events, until that fails.
+async fn publish(server: &LogServer, appender: &mut Appender, state: &Mutex<FeederState>) {
+    let unacknowledged = state.lock().resend();
+    for outgoing in unacknowledged {
+        if appender.append(outgoing).await.is_err() {
+            return;
+        }
+        state.lock().take_done(server, appender);
+    }
+    loop {
+        let burst = state.lock().burst();
+        for _ in 0..burst {
+            let outgoing = state.lock().next();
+            let appended = appender.append(outgoing).await;
+            state.lock().take_done(server, appender);
+            if appended.is_err() {
+                return;
+            }
+        }
+        let flushed = appender.flush().await;
+        state.lock().take_done(server, appender);
+        if flushed.is_err() {
+            return;
+        }
+        let pause = state.lock().chance.between(100, 2_500);
+        sleep(Duration::from_millis(pause)).await;
+    }
+}
+
+impl FeederState {
+    fn burst(&mut self) -> u64 {
+        if self.chance.one_in(6) {
+            self.chance.between(2, 16)
+        } else {
+            1
+        }
+    }
+
+    fn next(&mut self) -> Outgoing {
+        let outgoing = self.script.next();
+        self.awaiting.push_back(self.sent.len());
+        self.sent.push(Sent {
+            outgoing: outgoing.clone(),
+            acknowledged: false,
+            was_interrupted: false,
+        });
+        outgoing
+    }
+
+    fn interrupt(&mut self) {
+        for n in self.awaiting.drain(..) {
+            self.sent[n].was_interrupted = true;
+        }
+    }
+
+    fn resend(&mut self) -> Vec<Outgoing> {
+        let unacknowledged = (0..self.sent.len()).filter(|n| !self.sent[*n].acknowledged);
+        self.awaiting = unacknowledged.collect();
+        let outgoing = |n: &usize| self.sent[*n].outgoing.clone();
+        self.awaiting.iter().map(outgoing).collect()
+    }
+
+    /// Checks that the acknowledgements are those of the messages, in their order.
+    fn take_done(&mut self, server: &LogServer, appender: &mut Appender) {
+        for Appended { seq, .. } in appender.take_done() {
+            let Some(n) = self.awaiting.pop_front() else {
+                self.wrong = Some("more acknowledgements than messages".to_owned());
+                return;
+            };
+            self.sent[n].acknowledged = true;
+            let expected = &self.sent[n].outgoing;
+            let model = server.model.lock();
+            let stream = model.streams.all.get(RACING.name);
+            let found = stream.and_then(|stream| stream.messages.get(&seq));
+            // Without a message, the log has lost it since.
+            if found.is_some_and(|found| found.payload != expected.payload) && !model.has_lost {
+                let id = &expected.id;
+                self.wrong = Some(format!(
+                    "the acknowledgement of {id} names event {seq}, which is another one"
+                ));
+            }
+        }
+    }
+
+    /// Checks that everything acknowledged is in the log, and that the facts about each race are in their order.
+    pub(super) fn check(
+        &self,
+        positions: &BTreeMap<&[u8], u64>,
+        may_be_lost: bool,
+    ) -> Result<(), String> {
+        if let Some(wrong) = &self.wrong {
+            return Err(wrong.clone());
+        }
+        let mut last: BTreeMap<&str, u64> = BTreeMap::new();
+        for Sent {
+            outgoing,
+            acknowledged,
+            was_interrupted,
+        } in &self.sent
+        {
+            let position = positions.get(&outgoing.payload[..]);
+            if position.is_none() && *acknowledged && !may_be_lost {
+                return Err(format!(
+                    "the acknowledged event {} is not in the log",
+                    outgoing.id
+                ));
+            }
+            let Some(position) = position else { continue };
+            // Quotes in flight together may change places.
+            if *was_interrupted || may_be_lost || outgoing.subject.contains(".odds.") {
+                continue;
+            }
+            let race = outgoing.subject.splitn(3, '.').last().unwrap_or_default();
+            let before = last.insert(race, *position).unwrap_or(0);
+            if before > *position {
+                return Err(format!(
+                    "event {position} of {race} was appended after event {before}"
+                ));
+            }
+        }
+        Ok(())
+    }
+}

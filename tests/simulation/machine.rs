@@ -1,0 +1,244 @@
+//! [`Machine`]: a computer of the model, with a clock of its own, that may be suspended. The code that ships asks here
+//! for the time and for chance, and starts its tasks here.
+//!
+//! tokio wakes the tasks that wait for one channel in an order by chance. So what is woken waits in [`READY`], and runs
+//! in the order in which it was started.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use parking_lot::Mutex;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use super::chance::Chance;
+
+/// The wall clock at the start of a simulation: an evening in Hong Kong, two hours before midnight.
+const START: &str = "2026-11-21T14:00:00Z";
+
+thread_local! {
+    static BEGAN: Cell<Option<Instant>> = const { Cell::new(None) };
+    static CURRENT: RefCell<Option<Machine>> = const { RefCell::new(None) };
+    static CHANCE: RefCell<Chance> = RefCell::new(Chance::new(0));
+    /// The tasks that were woken, by their number.
+    static READY: RefCell<BTreeMap<u64, Waker>> = const { RefCell::new(BTreeMap::new()) };
+    /// Wakes what passes them on to tokio.
+    static PASS_ON: RefCell<Option<Waker>> = const { RefCell::new(None) };
+    static TASKS: Cell<u64> = const { Cell::new(0) };
+}
+
+#[derive(Clone)]
+pub(crate) struct Machine(Arc<Mutex<State>>);
+
+impl fmt::Debug for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Machine")
+    }
+}
+
+#[derive(Default)]
+struct State {
+    /// How far the wall clock is ahead.
+    ahead: SignedDuration,
+    is_suspended: bool,
+    waiting: Vec<Waker>,
+}
+
+/// A simulation on this thread, until dropped.
+pub(super) struct Running;
+
+impl Running {
+    pub(super) fn begin(seed: u64) -> Self {
+        BEGAN.set(Some(Instant::now()));
+        CHANCE.set(Chance::new(seed ^ 0x5EED));
+        TASKS.set(0);
+        tokio::spawn(poll_fn(|context| {
+            PASS_ON.set(Some(context.waker().clone()));
+            for waker in READY.take().into_values() {
+                waker.wake();
+            }
+            Poll::<()>::Pending
+        }));
+        Self
+    }
+}
+
+/// Passes a task on to tokio in its order.
+struct InOrder {
+    number: u64,
+    waker: Waker,
+}
+
+impl Wake for InOrder {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        READY.with_borrow_mut(|ready| ready.insert(self.number, self.waker.clone()));
+        PASS_ON.with_borrow(|pass_on| {
+            if let Some(waker) = pass_on {
+                waker.wake_by_ref();
+            }
+        });
+    }
+}
+
+/// Starts a task that is of no machine.
+pub(super) fn spawn_outside<T: Send + 'static>(
+    task: impl Future<Output = T> + Send + 'static,
+) -> JoinHandle<T> {
+    tokio::spawn(OnMachine::new(None, task))
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        BEGAN.set(None);
+        CURRENT.set(None);
+        PASS_ON.set(None);
+        READY.take();
+    }
+}
+
+/// The time since the simulation began; `None` outside of one.
+pub(crate) fn uptime() -> Option<Duration> {
+    BEGAN.get().map(|began| began.elapsed())
+}
+
+/// The wall clock of the machine whose code runs.
+pub(crate) fn wall_clock() -> Option<Timestamp> {
+    let ahead = CURRENT.with_borrow(|machine| {
+        let machine = machine.as_ref();
+        machine.map_or(SignedDuration::ZERO, |machine| machine.0.lock().ahead)
+    });
+    Some(true_time(uptime()?) + ahead)
+}
+
+pub(super) fn true_time(uptime: Duration) -> Timestamp {
+    let start: Timestamp = START.parse().expect("a time");
+    start + SignedDuration::try_from(uptime).expect("a short time")
+}
+
+/// A random number for the code that ships.
+pub(crate) fn random() -> Option<u32> {
+    uptime()?;
+    Some(CHANCE.with_borrow_mut(|chance| chance.next() as u32))
+}
+
+pub(crate) fn spawn<T: Send + 'static>(
+    task: impl Future<Output = T> + Send + 'static,
+) -> JoinHandle<T> {
+    match CURRENT.with_borrow(Clone::clone) {
+        Some(machine) => machine.spawn(task),
+        None => spawn_outside(task),
+    }
+}
+
+pub(crate) fn spawn_blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> JoinHandle<T> {
+    if uptime().is_some() {
+        spawn(async move { work() })
+    } else {
+        tokio::task::spawn_blocking(work)
+    }
+}
+
+impl Machine {
+    pub(super) fn new() -> Self {
+        Self(Arc::default())
+    }
+
+    pub(super) fn spawn<T: Send + 'static>(
+        &self,
+        task: impl Future<Output = T> + Send + 'static,
+    ) -> JoinHandle<T> {
+        tokio::spawn(self.run(task))
+    }
+
+    /// The task, as it runs on this machine.
+    pub(super) fn run<F: Future>(&self, task: F) -> OnMachine<F> {
+        OnMachine::new(Some(self.clone()), task)
+    }
+
+    /// Runs code as that of this machine.
+    pub(super) fn enter<T>(&self, work: impl FnOnce() -> T) -> T {
+        let before = CURRENT.replace(Some(self.clone()));
+        let _restore = Restore(before);
+        work()
+    }
+
+    pub(super) fn move_clock(&self, by: SignedDuration) {
+        self.0.lock().ahead += by;
+    }
+
+    pub(super) fn suspend(&self) {
+        self.0.lock().is_suspended = true;
+    }
+
+    pub(super) fn resume(&self) {
+        let mut state = self.0.lock();
+        state.is_suspended = false;
+        state.waiting.drain(..).for_each(Waker::wake);
+    }
+
+    pub(super) fn is_suspended(&self) -> bool {
+        self.0.lock().is_suspended
+    }
+}
+
+struct Restore(Option<Machine>);
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        CURRENT.set(self.0.take());
+    }
+}
+
+pub(super) struct OnMachine<F> {
+    number: u64,
+    machine: Option<Machine>,
+    task: Pin<Box<F>>,
+}
+
+impl<F> OnMachine<F> {
+    fn new(machine: Option<Machine>, task: F) -> Self {
+        let number = TASKS.get();
+        TASKS.set(number + 1);
+        Self {
+            number,
+            machine,
+            task: Box::pin(task),
+        }
+    }
+}
+
+impl<F: Future> Future for OnMachine<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        let waker = Waker::from(Arc::new(InOrder {
+            number: self.number,
+            waker: context.waker().clone(),
+        }));
+        let context = &mut Context::from_waker(&waker);
+        let Some(machine) = self.machine.clone() else {
+            return self.task.as_mut().poll(context);
+        };
+        {
+            let mut state = machine.0.lock();
+            if state.is_suspended {
+                state.waiting.push(waker.clone());
+                return Poll::Pending;
+            }
+        }
+        machine.enter(|| self.task.as_mut().poll(context))
+    }
+}

@@ -1,0 +1,123 @@
+//! [`Oracle`]: the views of the log, folded once more from its messages, one by one.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use projections::{Announcement, Checkpoint, Digest, LogIdentity, Projection, Store};
+
+use super::streams::Stream;
+use crate::log::LogMessage;
+
+pub(super) struct Oracle {
+    folder: PathBuf,
+    folds: Vec<Fold>,
+    digests: BTreeMap<String, Digest>,
+    /// Messages were deleted: there may be a history that no fold has.
+    pub(super) has_holes: bool,
+}
+
+struct Fold {
+    created: Timestamp,
+    projection: Projection,
+    /// When the last message was recorded.
+    recorded_at: Option<Timestamp>,
+    announcements: Vec<Announcement>,
+}
+
+impl Oracle {
+    pub(super) fn new(folder: &Path) -> Self {
+        Self {
+            folder: folder.to_owned(),
+            folds: Vec::new(),
+            digests: BTreeMap::new(),
+            has_holes: false,
+        }
+    }
+
+    /// Folds what the log has. Another history is folded from its beginning.
+    pub(super) fn follow(&mut self, stream: &Stream) {
+        let digests = &mut self.digests;
+        let mut is_followed = false;
+        for fold in &mut self.folds {
+            if fold.is_of(stream) {
+                fold.follow(stream, digests);
+                is_followed = true;
+            }
+        }
+        if !is_followed {
+            self.begin(stream);
+        }
+    }
+
+    /// Folds the log from its beginning.
+    pub(super) fn begin(&mut self, stream: &Stream) {
+        let path = self.folder.join(self.folds.len().to_string());
+        fs::create_dir_all(&path).expect("a folder");
+        let store = Arc::new(Store::open(&path).expect("a store"));
+        let mut fold = Fold {
+            created: stream.created,
+            projection: Projection::new(store, identity(stream)),
+            recorded_at: None,
+            announcements: Vec::new(),
+        };
+        fold.follow(stream, &mut self.digests);
+        self.folds.push(fold);
+    }
+
+    /// The digest that views must have; `None` if that is not known.
+    pub(super) fn digest(&self, checkpoint: &Checkpoint) -> Option<Digest> {
+        self.digests.get(&key(checkpoint)).copied()
+    }
+
+    /// The latest fold.
+    pub(super) fn announcements(&self) -> impl Iterator<Item = (LogIdentity, &Announcement)> {
+        let last = self.folds.last();
+        last.into_iter().flat_map(|fold| {
+            let log = fold.projection.checkpoint().log.clone();
+            fold.announcements.iter().map(move |one| (log.clone(), one))
+        })
+    }
+}
+
+impl Fold {
+    fn is_of(&self, stream: &Stream) -> bool {
+        let seq = self.projection.checkpoint().seq;
+        let last = stream.messages.get(&seq).map(|message| message.recorded_at);
+        self.created == stream.created && (seq == 0 || last == self.recorded_at)
+    }
+
+    fn follow(&mut self, stream: &Stream, digests: &mut BTreeMap<String, Digest>) {
+        let after = self.projection.checkpoint().seq + 1;
+        for (seq, message) in stream.messages.range(after..) {
+            let at = message.recorded_at;
+            let message = LogMessage::of(*seq, at, &message.subject, message.payload.clone());
+            let step = self
+                .projection
+                .step([message.as_message()], false)
+                .expect("a healthy store");
+            self.announcements.extend(step.announcements);
+            self.recorded_at = Some(at);
+            let checkpoint = self.projection.checkpoint();
+            digests.insert(key(checkpoint), checkpoint.digest);
+        }
+    }
+}
+
+fn identity(stream: &Stream) -> LogIdentity {
+    LogIdentity {
+        name: "RACING".to_owned(),
+        created: events::Moment::from(stream.created).timestamp().to_string(),
+    }
+}
+
+fn key(checkpoint: &Checkpoint) -> String {
+    let at = checkpoint.recorded_at.map(|at| at.to_string());
+    let history = serde_json::to_string(&checkpoint.history).expect("JSON");
+    format!(
+        "{} {} {at:?} {history}",
+        checkpoint.log.created, checkpoint.seq
+    )
+}

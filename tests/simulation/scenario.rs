@@ -1,0 +1,186 @@
+//! [`Step`]: what goes wrong, and [`plan`]: which of it a seed has, and when.
+
+use std::time::Duration;
+
+use super::chance::Chance;
+
+pub(super) const REPLICAS: usize = 2;
+pub(super) const FEEDERS: usize = 2;
+/// The time in which things go wrong.
+pub(super) const FAULTS_FOR: Duration = Duration::from_secs(60);
+
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Step {
+    KillServer {
+        ms: u64,
+    },
+    FreezeServer {
+        ms: u64,
+    },
+    Elect {
+        ms: u64,
+    },
+    AnswerFromBefore {
+        ms: u64,
+    },
+    ConsumersFail {
+        ms: u64,
+    },
+    LoseEnd {
+        messages: u64,
+    },
+    Recreate,
+    DeleteMessage,
+    MoveServerClock {
+        seconds: i64,
+    },
+    MoveAllClocks {
+        seconds: i64,
+    },
+    MoveClock {
+        replica: usize,
+        seconds: i64,
+    },
+    MoveFeederClock {
+        feeder: usize,
+        seconds: i64,
+    },
+    Crash {
+        replica: usize,
+        tears: bool,
+        ms: u64,
+    },
+    LoseDisk {
+        replica: usize,
+        ms: u64,
+    },
+    Stop {
+        replica: usize,
+        ms: u64,
+    },
+    Cut {
+        replica: usize,
+        ms: u64,
+    },
+    LoseAnswers {
+        replica: usize,
+        ms: u64,
+    },
+    Suspend {
+        replica: usize,
+        ms: u64,
+    },
+    FillDisk {
+        replica: usize,
+        ms: u64,
+    },
+    FailWrite {
+        replica: usize,
+    },
+    FailSync {
+        replica: usize,
+    },
+    Damage {
+        replica: usize,
+    },
+    Rebuild {
+        replica: usize,
+    },
+    RestartFeeder {
+        feeder: usize,
+    },
+    CutFeeder {
+        feeder: usize,
+        ms: u64,
+    },
+    LoseAnswersOfFeeder {
+        feeder: usize,
+        ms: u64,
+    },
+    RejectMessages {
+        messages: u64,
+    },
+    IssueKey,
+    RevokeKey {
+        replica: usize,
+    },
+}
+
+/// A step, and when it comes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Planned {
+    pub(super) at: Duration,
+    pub(super) step: Step,
+}
+
+const KINDS: u64 = 29;
+
+/// A few kinds of faults for each seed: so those that others would hide have seeds of their own.
+pub(super) fn plan(chance: &mut Chance) -> Vec<Planned> {
+    let kinds: Vec<u64> = (0..chance.between(1, 5))
+        .map(|_| chance.below(KINDS))
+        .collect();
+    let count = chance.between(1, 14);
+    let ms = u64::try_from(FAULTS_FOR.as_millis()).expect("small");
+    let mut plan: Vec<Planned> = (0..count)
+        .map(|_| {
+            let kind = *chance.pick(&kinds);
+            Planned {
+                at: Duration::from_millis(chance.between(3_000, ms)),
+                step: step(kind, chance),
+            }
+        })
+        .collect();
+    plan.sort_by_key(|planned| planned.at);
+    plan
+}
+
+fn step(kind: u64, chance: &mut Chance) -> Step {
+    let replica = usize::try_from(chance.below(REPLICAS as u64)).expect("small");
+    let feeder = usize::try_from(chance.below(FEEDERS as u64)).expect("small");
+    let ms = match chance.below(3) {
+        0 => chance.between(5, 400),
+        1 => chance.between(400, 8_000),
+        _ => chance.between(8_000, 30_000),
+    };
+    let seconds = *chance.pick(&[-86_400, -7_200, -400, -30, -1, 1, 30, 400, 7_200, 86_400]);
+    match kind {
+        0 => Step::KillServer { ms },
+        1 => Step::FreezeServer { ms },
+        2 => Step::Elect { ms: ms.min(9_000) },
+        3 => Step::AnswerFromBefore { ms: ms.min(4_000) },
+        4 => Step::ConsumersFail { ms },
+        5 => Step::LoseEnd {
+            messages: chance.between(1, 20),
+        },
+        6 => Step::Recreate,
+        7 => Step::DeleteMessage,
+        8 => Step::MoveServerClock { seconds },
+        9 => Step::MoveAllClocks { seconds },
+        10 => Step::MoveClock { replica, seconds },
+        11 => Step::MoveFeederClock { feeder, seconds },
+        12 | 13 => Step::Crash {
+            replica,
+            tears: chance.one_in(2),
+            ms,
+        },
+        14 => Step::LoseDisk { replica, ms },
+        15 => Step::Stop { replica, ms },
+        16 => Step::Cut { replica, ms },
+        17 => Step::LoseAnswers { replica, ms },
+        18 => Step::Suspend { replica, ms },
+        19 => Step::FillDisk { replica, ms },
+        20 => Step::FailWrite { replica },
+        21 => Step::FailSync { replica },
+        22 => Step::Damage { replica },
+        23 => Step::Rebuild { replica },
+        24 => Step::RestartFeeder { feeder },
+        25 => Step::CutFeeder { feeder, ms },
+        26 => Step::LoseAnswersOfFeeder { feeder, ms },
+        27 => Step::RejectMessages {
+            messages: chance.between(1, 6),
+        },
+        _ if chance.one_in(2) => Step::IssueKey,
+        _ => Step::RevokeKey { replica },
+    }
+}

@@ -1,0 +1,154 @@
+//! [`Script`]: the events of a feeder about races of its own, by the clock of its machine, and some that are invalid.
+
+use jiff::tz::TimeZone;
+use serde_json::{Value, json};
+
+use super::chance::Chance;
+use super::machine::wall_clock;
+use crate::log::Outgoing;
+
+const VENUES: [&str; 3] = ["ST", "HV", "S1"];
+const RACES: u64 = 3;
+const RUNNERS: u64 = 4;
+
+pub(super) struct Script {
+    chance: Chance,
+    venue: &'static str,
+    events: u64,
+    /// The last result of each race.
+    revisions: [u64; RACES as usize],
+    withdrawn: [Option<u64>; RACES as usize],
+}
+
+impl Script {
+    pub(super) fn new(feeder: usize, chance: Chance) -> Self {
+        Self {
+            chance,
+            venue: VENUES[feeder % VENUES.len()],
+            events: 0,
+            revisions: [0; RACES as usize],
+            withdrawn: [None; RACES as usize],
+        }
+    }
+
+    pub(super) fn next(&mut self) -> Outgoing {
+        self.events += 1;
+        let race = self.chance.below(RACES);
+        // First the cards.
+        if self.events <= RACES {
+            return self.card(self.events - 1);
+        }
+        match self.chance.below(100) {
+            0..3 => self.garbage(race),
+            3..7 => self.withdraw(race),
+            7..12 => {
+                let status = *self.chance.pick(&["open", "closed"]);
+                self.event("race.status_changed", race, json!({ "status": status }))
+            }
+            12..15 => self.card(race),
+            15..19 => self.result(race),
+            _ => self.quote(race),
+        }
+    }
+
+    fn horse(&self, race: u64, runner: u64) -> String {
+        format!("{}_{race}_{runner:02}", self.venue)
+    }
+
+    fn event(&mut self, kind: &str, race: u64, more: Value) -> Outgoing {
+        let now = wall_clock().expect("a simulation");
+        let date = now.to_zoned(TimeZone::fixed(jiff::tz::offset(8))).date();
+        let number = race + 1;
+        let mut data =
+            json!({ "date": date.to_string(), "venue": self.venue, "race_number": number });
+        let fields = data.as_object_mut().expect("an object");
+        fields.extend(more.as_object().expect("an object").clone());
+        let id = format!(
+            "{:08x}-0000-7000-8000-{:012x}",
+            self.events,
+            self.chance.next() >> 16
+        );
+        let event = json!({
+            "specversion": "1.0", "id": id, "source": format!("feeder-{}", self.venue),
+            "type": format!("racing.{kind}.v1"), "time": now.to_string(), "data": data,
+        });
+        let folder = match kind {
+            "odds.quoted" => "odds",
+            "result.declared" | "result.voided" => "result",
+            _ => "race",
+        };
+        Outgoing {
+            subject: format!("racing.{folder}.{date}.{}.{number}", self.venue),
+            id,
+            payload: event.to_string().into_bytes(),
+        }
+    }
+
+    fn card(&mut self, race: u64) -> Outgoing {
+        let weight = 110 + self.chance.below(20);
+        let runners: Vec<Value> = (1..=RUNNERS)
+            .map(|n| json!({
+                "horse_no": self.horse(race, n), "horse_name": format!("HORSE {race} {n}"), "number": n,
+                "jockey": format!("J Ockey {n}"), "trainer": "T Rainer", "draw": n, "weight": weight,
+            }))
+            .collect();
+        let card = json!({
+            "race_name": format!("THE {} HANDICAP {race}", self.venue), "distance": 1200 + self.events % 400,
+            "class": "4", "going": "GOOD", "off_time": "2026-11-21T23:30:00+08:00", "runners": runners,
+        });
+        self.event("race.declared", race, card)
+    }
+
+    fn quote(&mut self, race: u64) -> Outgoing {
+        let runner = self.chance.between(1, RUNNERS);
+        let tenths = u32::try_from(self.chance.between(11, 999)).expect("small");
+        let win = f64::from(tenths) / 10.0;
+        let runners = json!([{ "horse_no": self.horse(race, runner), "win": win }]);
+        self.event("odds.quoted", race, json!({ "runners": runners }))
+    }
+
+    fn withdraw(&mut self, race: u64) -> Outgoing {
+        let at = usize::try_from(race).expect("small");
+        match self.withdrawn[at].take() {
+            Some(runner) => {
+                let horse = self.horse(race, runner);
+                self.event(
+                    "runner.reinstated",
+                    race,
+                    json!({ "horse_no": horse, "reason": "sound again" }),
+                )
+            }
+            None => {
+                let runner = self.chance.between(1, RUNNERS);
+                self.withdrawn[at] = Some(runner);
+                let horse = self.horse(race, runner);
+                self.event(
+                    "runner.withdrawn",
+                    race,
+                    json!({ "horse_no": horse, "reason": "lame" }),
+                )
+            }
+        }
+    }
+
+    fn result(&mut self, race: u64) -> Outgoing {
+        let at = usize::try_from(race).expect("small");
+        self.revisions[at] += 1;
+        let revision = self.revisions[at];
+        let runners: Vec<Value> = (1..=3)
+            .map(|n| json!({
+                "horse_no": self.horse(race, n), "horse_name": format!("HORSE {race} {n}"), "position": n,
+                "jockey": "J Ockey", "trainer": "T Rainer", "finish_time": format!("1:09.{:02}", 30 + n),
+            }))
+            .collect();
+        let result = json!({ "revision": revision, "status": "official", "runners": runners });
+        self.event("result.declared", race, result)
+    }
+
+    /// No event: it is rejected.
+    fn garbage(&mut self, race: u64) -> Outgoing {
+        let mut outgoing = self.event("odds.quoted", race, json!({ "runners": [] }));
+        outgoing.payload = format!("{{\"garbage\":\"{}\"}}", outgoing.id).into_bytes();
+        outgoing
+    }
+}

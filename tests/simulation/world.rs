@@ -1,0 +1,446 @@
+//! [`World`]: server, replicas and feeders, and what happens to them.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use events::Text;
+use jiff::SignedDuration;
+use parking_lot::Mutex;
+use projections::simulated::{Failure, SimulatedDisk};
+use tokio::time::sleep;
+
+use super::chance::Chance;
+use super::checks::Checks;
+use super::feeder::Feeder;
+use super::machine::{Running, uptime};
+use super::oracle::Oracle;
+use super::replica::Replica;
+use super::scenario::{FAULTS_FOR, FEEDERS, Planned, REPLICAS, Step};
+use super::server::{LogServer, Model};
+use crate::accounts::{ApiKey, Fact, KeyIssued};
+use crate::log::simulated::stream_config;
+use crate::log::{ACCOUNTS, ADDRESSES, KEY_USE, LEASES, RACING, SNAPSHOTS};
+
+const TICK: Duration = Duration::from_millis(100);
+/// What is broken heals within this time.
+const HEALS_WITHIN: Duration = Duration::from_secs(150);
+/// Everything must be well for this long.
+const WELL_FOR: Duration = Duration::from_secs(5);
+
+pub(super) struct World {
+    pub(super) server: LogServer,
+    pub(super) replicas: Vec<Replica>,
+    pub(super) feeders: Vec<Feeder>,
+    pub(super) oracle: Oracle,
+    pub(super) keys: Arc<Mutex<Vec<IssuedKey>>>,
+    pub(super) trace: Vec<String>,
+    chance: Chance,
+    /// What ends at a time.
+    ends: Vec<(Duration, End)>,
+    folder: Folder,
+    oracle_disk: SimulatedDisk,
+}
+
+pub(super) struct IssuedKey {
+    pub(super) key: ApiKey,
+    pub(super) revoked_at: Option<Duration>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum End {
+    Server,
+    Frozen,
+    Leaderless,
+    Before,
+    Consumers,
+    Cut(usize),
+    Answers(usize),
+    Suspended(usize),
+    Full(usize),
+    Down(usize),
+}
+
+/// What came of a seed.
+pub(super) struct Outcome {
+    pub(super) trace: Vec<String>,
+    pub(super) failure: Option<String>,
+}
+
+/// A folder of a simulation, in memory where the system has such.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Self {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let shared = Path::new("/dev/shm");
+        let root = if shared.is_dir() {
+            shared.to_owned()
+        } else {
+            std::env::temp_dir()
+        };
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let folder = root.join(format!(
+            "railbird-simulation-{}-{number}",
+            std::process::id()
+        ));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        Self(folder)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Runs a plan.
+pub(super) fn run(seed: u64, plan: &[Planned]) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime");
+    runtime.block_on(async {
+        let _running = Running::begin(seed);
+        let mut world = World::new(seed);
+        let failure = world.live(plan).await.err();
+        Outcome {
+            failure,
+            trace: std::mem::take(&mut world.trace),
+        }
+    })
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let mut chance = Chance::new(seed);
+        let folder = Folder::new();
+        let is_clustered = chance.one_in(2);
+        let server = LogServer::new(chance.fork(), is_clustered);
+        server.change(|model| {
+            for stream in [RACING, ACCOUNTS, ADDRESSES, KEY_USE, LEASES, SNAPSHOTS] {
+                model.create(stream.name, &stream_config(stream));
+            }
+        });
+        let root = folder.0.join("oracle");
+        let oracle_disk = SimulatedDisk::mount(&root);
+        let replica = |n: usize| Replica::new(n, folder.0.join(format!("replica-{n}")));
+        let mut world = Self {
+            replicas: (0..REPLICAS).map(replica).collect(),
+            feeders: Vec::new(),
+            oracle: Oracle::new(&root),
+            keys: Arc::default(),
+            trace: Vec::new(),
+            ends: Vec::new(),
+            oracle_disk,
+            folder,
+            server,
+            chance,
+        };
+        for n in 0..FEEDERS {
+            let feeder = Feeder::new(n, REPLICAS + n, &world.server, &mut world.chance);
+            world.feeders.push(feeder);
+        }
+        world.note(format!("seed {seed}, clustered: {is_clustered}"));
+        world
+    }
+
+    pub(super) fn note(&mut self, text: String) {
+        let at = uptime().unwrap_or_default();
+        self.trace.push(format!("{:>8.3} {text}", at.as_secs_f64()));
+    }
+
+    async fn live(&mut self, plan: &[Planned]) -> Result<(), String> {
+        let mut checks = Checks::new(plan);
+        for replica in &mut self.replicas {
+            replica.start(&self.server);
+        }
+        for feeder in &mut self.feeders {
+            feeder.start();
+        }
+        let mut plan = plan.iter().peekable();
+        while self.now() < FAULTS_FOR || plan.peek().is_some() {
+            self.end_what_ends();
+            while let Some(planned) = plan.next_if(|planned| planned.at <= self.now()) {
+                self.note(format!("{:?}", planned.step));
+                self.apply(planned.step);
+            }
+            sleep(TICK).await;
+            self.work();
+            checks.always(self)?;
+        }
+        self.heal();
+        self.note("all faults have ended".to_owned());
+        let deadline = self.now() + HEALS_WITHIN;
+        let mut well_since = None;
+        loop {
+            sleep(TICK).await;
+            self.work();
+            checks.always(self)?;
+            match checks.well(self) {
+                Ok(()) if well_since.is_some_and(|since| since + WELL_FOR < self.now()) => break,
+                Ok(()) => drop(well_since.get_or_insert(self.now())),
+                Err(ill) if self.now() > deadline => return Err(format!("not healed: {ill}")),
+                Err(_) => well_since = None,
+            }
+        }
+        self.note("everything is well".to_owned());
+        for feeder in &mut self.feeders {
+            feeder.stop();
+        }
+        sleep(Duration::from_secs(15)).await;
+        checks.at_the_end(self)
+    }
+
+    pub(super) fn now(&self) -> Duration {
+        uptime().expect("a simulation")
+    }
+
+    /// Syncs disks, and accepts other histories as operators do, at random.
+    fn work(&mut self) {
+        for replica in &self.replicas {
+            if self.chance.one_in(5) {
+                replica.disk.sync();
+            }
+            if let Some(running) = &replica.running
+                && self.chance.one_in(50)
+                && !running.health.continuity.divergences().is_empty()
+            {
+                running.health.continuity.accept();
+            }
+        }
+        let model = self.server.model.lock();
+        if let Some(stream) = model.streams.all.get(RACING.name) {
+            self.oracle.follow(stream);
+        }
+    }
+
+    fn end_at(&mut self, ms: u64, end: End) {
+        self.ends
+            .push((self.now() + Duration::from_millis(ms), end));
+    }
+
+    fn end_what_ends(&mut self) {
+        let now = self.now();
+        let (due, rest): (Vec<_>, Vec<_>) = self.ends.drain(..).partition(|(at, _)| *at <= now);
+        self.ends = rest;
+        due.into_iter().for_each(|(_, end)| self.end(end));
+    }
+
+    fn heal(&mut self) {
+        let ends = std::mem::take(&mut self.ends);
+        ends.into_iter().for_each(|(_, end)| self.end(end));
+        for replica in &self.replicas {
+            replica.disk.fail(None);
+        }
+    }
+
+    fn end(&mut self, end: End) {
+        self.note(format!("end of {end:?}"));
+        let server = &self.server;
+        match end {
+            End::Server => server.change(|model| model.is_up = true),
+            End::Frozen => server.change(|model| model.is_frozen = false),
+            End::Leaderless => server.change(|model| model.is_leaderless = false),
+            End::Before => server.change(|model| model.before = None),
+            End::Consumers => server.change(|model| model.consumers_fail = false),
+            End::Cut(host) => server.change(|model| model.cut.retain(|cut| *cut != host)),
+            End::Answers(host) => {
+                server.change(|model| model.loses_answers.retain(|loses| *loses != host))
+            }
+            End::Suspended(n) => self.replicas[n].machine.resume(),
+            End::Full(n) => self.replicas[n].disk.fill(false),
+            End::Down(n) if self.replicas[n].running.is_none() => self.replicas[n].start(server),
+            End::Down(_) => {}
+        }
+    }
+
+    fn apply(&mut self, step: Step) {
+        match step {
+            Step::Crash { replica, tears, ms } => {
+                self.replicas[replica].crash(tears, &mut self.chance);
+                self.end_at(ms, End::Down(replica));
+            }
+            Step::LoseDisk { replica, ms } => {
+                self.replicas[replica].lose_disk();
+                self.end_at(ms, End::Down(replica));
+            }
+            Step::Stop { replica, ms } => {
+                self.replicas[replica].stop();
+                self.end_at(ms, End::Down(replica));
+            }
+            Step::Suspend { replica, ms } => {
+                self.replicas[replica].machine.suspend();
+                self.end_at(ms, End::Suspended(replica));
+            }
+            Step::FillDisk { replica, ms } => {
+                self.replicas[replica].disk.fill(true);
+                self.end_at(ms, End::Full(replica));
+            }
+            Step::FailWrite { replica } => self.replicas[replica].disk.fail(Some(Failure::Write)),
+            Step::FailSync { replica } => self.replicas[replica].disk.fail(Some(Failure::Sync)),
+            Step::Damage { replica } => self.damage(replica),
+            Step::Rebuild { replica } => {
+                if let Some(running) = &self.replicas[replica].running {
+                    let _ = running.projector.rebuild();
+                }
+            }
+            Step::MoveClock { replica, seconds } => {
+                self.replicas[replica]
+                    .machine
+                    .move_clock(SignedDuration::from_secs(seconds));
+            }
+            Step::MoveFeederClock { feeder, seconds } => {
+                self.feeders[feeder]
+                    .machine
+                    .move_clock(SignedDuration::from_secs(seconds));
+            }
+            Step::MoveAllClocks { seconds } => {
+                let by = SignedDuration::from_secs(seconds);
+                self.server.change(|model| model.streams.ahead += by);
+                self.replicas
+                    .iter()
+                    .for_each(|replica| replica.machine.move_clock(by));
+                self.feeders
+                    .iter()
+                    .for_each(|feeder| feeder.machine.move_clock(by));
+            }
+            Step::RestartFeeder { feeder } => self.feeders[feeder].start(),
+            Step::IssueKey => self.issue_key(),
+            Step::RevokeKey { replica } => self.revoke_key(replica),
+            step => self.apply_to_server(step),
+        }
+    }
+
+    fn apply_to_server(&mut self, step: Step) {
+        let server = self.server.clone();
+        let cut = |world: &mut Self, host, ms| {
+            server.change(|model| model.cut.push(host));
+            world.end_at(ms, End::Cut(host));
+        };
+        match step {
+            Step::Cut { replica, ms } => cut(self, replica, ms),
+            Step::CutFeeder { feeder, ms } => cut(self, REPLICAS + feeder, ms),
+            Step::LoseAnswers { replica, ms } => self.lose_answers(replica, ms),
+            Step::LoseAnswersOfFeeder { feeder, ms } => self.lose_answers(REPLICAS + feeder, ms),
+            Step::KillServer { ms } => {
+                let forgets = self.chance.one_in(2);
+                server.change(|model| model.kill(forgets));
+                self.end_at(ms, End::Server);
+            }
+            Step::FreezeServer { ms } => {
+                server.change(|model| model.is_frozen = true);
+                self.end_at(ms, End::Frozen);
+            }
+            Step::Elect { ms } => {
+                server.change(|model| model.is_leaderless = true);
+                self.end_at(ms, End::Leaderless);
+            }
+            Step::AnswerFromBefore { ms } => {
+                server.change(Model::answer_from_before);
+                self.end_at(ms, End::Before);
+            }
+            Step::ConsumersFail { ms } => {
+                server.change(|model| {
+                    model.consumers_fail = true;
+                    model.consumers += 1;
+                });
+                self.end_at(ms, End::Consumers);
+            }
+            Step::LoseEnd { messages } => {
+                server.change(|model| model.lose_end(RACING.name, messages));
+                self.end_at(500, End::Server);
+            }
+            Step::Recreate => {
+                server.change(|model| model.recreate(RACING.name, &stream_config(RACING)));
+                self.end_at(500, End::Server);
+            }
+            Step::RejectMessages { messages } => server.change(|model| model.rejects += messages),
+            Step::DeleteMessage => self.delete_message(),
+            Step::MoveServerClock { seconds } => {
+                let by = SignedDuration::from_secs(seconds);
+                server.change(|model| model.streams.ahead += by);
+            }
+            step => unreachable!("{step:?}"),
+        }
+    }
+
+    fn lose_answers(&mut self, host: usize, ms: u64) {
+        self.server.change(|model| model.loses_answers.push(host));
+        self.end_at(ms, End::Answers(host));
+    }
+
+    fn damage(&mut self, replica: usize) {
+        let Some(running) = &self.replicas[replica].running else {
+            return;
+        };
+        let Some(current) = running.health.views.read_current() else {
+            return;
+        };
+        let folder = self.replicas[replica]
+            .data()
+            .join("views")
+            .join(current.name());
+        let chance = &mut self.chance;
+        let below = |n: usize| usize::try_from(chance.below(n as u64)).expect("small");
+        let key = SimulatedDisk::damage(&folder, below);
+        self.note(format!("damaged {key:?}"));
+    }
+
+    fn delete_message(&mut self) {
+        let mut model = self.server.model.lock();
+        let Some(stream) = model.streams.all.get_mut(RACING.name) else {
+            return;
+        };
+        if stream.last_seq > 2 {
+            let seq = self.chance.between(1, stream.last_seq - 1);
+            stream.delete(seq);
+            self.oracle.has_holes = true;
+            let stream = stream.clone();
+            model.has_lost = true;
+            drop(model);
+            self.oracle.begin(&stream);
+        }
+    }
+
+    fn issue_key(&mut self) {
+        let number = self.keys.lock().len().to_string();
+        let key = ApiKey::derive("live", &["simulation", &number]);
+        let plan = Text::parse("default").expect("text");
+        let issued: Fact = KeyIssued::new(&key, plan, None).into();
+        let revoked_at = None;
+        self.keys.lock().push(IssuedKey { key, revoked_at });
+        self.server.change(|model| model.append_account(&issued));
+    }
+
+    /// A key that is issued to all is revoked at a replica.
+    fn revoke_key(&mut self, replica: usize) {
+        let Some(running) = &self.replicas[replica].running else {
+            return;
+        };
+        let keys = Arc::clone(&self.keys);
+        let open = keys.lock().iter().position(|key| key.revoked_at.is_none());
+        let Some(n) = open else { return };
+        let commands = running.commands.clone();
+        self.replicas[replica].machine.spawn(async move {
+            let key_id = keys.lock()[n].key.key_id();
+            if commands.revoke(key_id, Text::default()).await.is_ok() {
+                keys.lock()[n]
+                    .revoked_at
+                    .get_or_insert(uptime().unwrap_or_default());
+            }
+        });
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.oracle_disk.unmount();
+        self.feeders.clear();
+        self.replicas.clear();
+        debug_assert!(self.folder.0.starts_with("/"));
+    }
+}
