@@ -77,8 +77,8 @@ impl Uptime {
     #[must_use]
     pub fn now() -> Self {
         #[cfg(test)]
-        if let Some(uptime) = crate::simulation::machine::uptime() {
-            return Self(signed(uptime));
+        if let Some(time) = crate::simulation::machine::boot_time() {
+            return Self(signed(time));
         }
         let now = clock_gettime(CLOCK);
         Self(SignedDuration::from_secs(now.tv_sec) + SignedDuration::from_nanos(now.tv_nsec))

@@ -13,10 +13,19 @@ use crate::projector::Phase;
 
 /// How old the end of the log may be that live views have: as old as the proof, and what a tick adds.
 const SLACK: Duration = Duration::from_millis(300);
+/// So long after the last fault, replicas are connected again and live.
+const CALM: Duration = Duration::from_secs(30);
+/// A lease is taken within this time, where its holder is gone.
+const LEASED_WITHIN: Duration = Duration::from_secs(30);
+pub(super) const REBUILT_WITHIN: Duration = Duration::from_secs(10);
+const REVOKED_WITHIN: Duration = Duration::from_secs(5);
+/// Boards and cards are compared once in so many ticks.
+const TICKS_PER_LOOK: u64 = 10;
 /// The age of rejections that are announced after a restart.
 const CLOCKS_MAX: i64 = 300;
 
 pub(super) struct Checks {
+    ticks: u64,
     /// The end of the log at each tick.
     ends: VecDeque<(Duration, u64)>,
     /// Servers answer from before, or clocks of leases move.
@@ -26,6 +35,10 @@ pub(super) struct Checks {
     announces_all: bool,
     changes_history: bool,
     damages: bool,
+    /// Clocks of feeders move.
+    moves_feeder_clocks: bool,
+    /// The clock of the server passes the window of ids.
+    forgets_ids: bool,
     /// The keys that each process of a replica has rejected.
     rejected: BTreeSet<(usize, String)>,
 }
@@ -57,6 +70,7 @@ impl Checks {
             _ => false,
         });
         Self {
+            ticks: 0,
             ends: VecDeque::new(),
             answers_from_before: any(|step| matches!(step, Step::AnswerFromBefore { .. })),
             moves_server_clock: any(|step| {
@@ -68,12 +82,25 @@ impl Checks {
             announces_all: !fails && !far,
             changes_history,
             damages: any(|step| matches!(step, Step::Damage { .. })),
+            moves_feeder_clocks: any(|step| {
+                matches!(
+                    step,
+                    Step::MoveFeederClock { .. } | Step::MoveAllClocks { .. }
+                )
+            }),
+            forgets_ids: any(|step| match step {
+                Step::MoveServerClock { seconds } | Step::MoveAllClocks { seconds } => {
+                    *seconds > 60
+                }
+                _ => false,
+            }),
             rejected: BTreeSet::new(),
         }
     }
 
     /// What holds at any time.
     pub(super) fn always(&mut self, world: &World) -> Result<(), String> {
+        self.ticks += 1;
         self.note_end(world);
         let mut holders = 0;
         for (n, replica) in world.replicas.iter().enumerate() {
@@ -83,11 +110,16 @@ impl Checks {
             let Some(running) = &replica.running else {
                 continue;
             };
+            running.check(n)?;
+            self.rebuild(world, n, running)?;
             replica
                 .machine
                 .enter(|| {
                     holders += usize::from(running.lease.held().is_some());
                     views(world, running)?;
+                    if self.ticks.is_multiple_of(TICKS_PER_LOOK) {
+                        self.facts(world, running)?;
+                    }
                     self.socket_and_get(running)?;
                     self.freshness(world, running)?;
                     self.keys(world, n, running)
@@ -96,6 +128,9 @@ impl Checks {
         }
         if holders > 1 && !self.moves_server_clock && !self.answers_from_before {
             return Err(format!("{holders} replicas hold a lease"));
+        }
+        if holders == 0 && world.disturbed_at + CALM + LEASED_WITHIN < world.now() {
+            return Err("no replica takes the lease".to_owned());
         }
         world
             .feeders
@@ -124,13 +159,28 @@ impl Checks {
         }
     }
 
+    /// Boards and cards show what the log has, where the views are at its end.
+    fn facts(&self, world: &World, running: &Running) -> Result<(), String> {
+        let Some(store) = running.health.views.current() else {
+            return Ok(());
+        };
+        let checkpoint = store.checkpoint().filter(|_| !store.is_torn());
+        let are_of = checkpoint.is_some_and(|checkpoint| world.facts.are_of(&checkpoint));
+        if !are_of || world.oracle.has_holes || self.damages {
+            return Ok(());
+        }
+        world.facts.check(&store)
+    }
+
     /// A GET knows what a socket has received.
     fn socket_and_get(&self, running: &Running) -> Result<(), String> {
         let position = running.health.feed.position();
         let Some(store) = running.health.views.current() else {
             return Ok(());
         };
-        if self.changes_history || position.generation == 0 || store.is_torn() {
+        // Where an operator accepted another history, the views come first.
+        let is_replaced = self.changes_history && running.health.state().fold.phase != Phase::Live;
+        if is_replaced || position.generation == 0 || store.is_torn() {
             return Ok(());
         }
         let seq = store.seq();
@@ -146,15 +196,44 @@ impl Checks {
     /// The feed is live only if it has what the log had a while ago.
     fn freshness(&self, world: &World, running: &Running) -> Result<(), String> {
         let is_old = world.now() > STALE_AFTER + SLACK;
-        if self.changes_history || self.answers_from_before || !is_old {
+        let state = running.health.state();
+        if self.answers_from_before || !is_old || state.liveness() != Liveness::Live {
             return Ok(());
         }
-        let state = running.health.state();
-        let (_, expected) = self.ends.front().copied().unwrap_or_default();
-        if state.liveness() == Liveness::Live && state.fold.seq < expected {
+        let seq = state.fold.seq;
+        let ends = self.ends.iter().map(|(_, last_seq)| *last_seq);
+        let expected = ends.min().unwrap_or_default();
+        if seq < expected {
             return Err(format!(
-                "the feed at {} is live, and the log was at {expected}",
-                state.fold.seq
+                "the feed at {seq} is live, and the log was at {expected}"
+            ));
+        }
+        let is_long_ago = |at: Duration| at + STALE_AFTER + SLACK < world.now();
+        let checkpoint = running.health.views.current();
+        let checkpoint = checkpoint.and_then(|store| store.checkpoint());
+        if world.lost_at.is_some_and(is_long_ago)
+            && !world.oracle.has_holes
+            && let Some(checkpoint) = checkpoint
+            && !world.is_of_log(&checkpoint)
+        {
+            return Err(format!(
+                "the feed at {seq} is live, and the log has lost that event"
+            ));
+        }
+        Ok(())
+    }
+
+    /// A rebuild that was requested ends in new views, while events arrive.
+    fn rebuild(&self, world: &World, n: usize, running: &Running) -> Result<(), String> {
+        let Some((at, before)) = running.rebuild else {
+            return Ok(());
+        };
+        let is_undisturbed = world.is_well || world.disturbed_at + CALM < at;
+        let is_due = at + REBUILT_WITHIN < world.now();
+        let rebuilds = running.projector.status.borrow().rebuilds;
+        if is_undisturbed && is_due && rebuilds == before {
+            return Err(format!(
+                "replica {n}: a rebuild that was requested did not end"
             ));
         }
         Ok(())
@@ -166,7 +245,11 @@ impl Checks {
         for issued in world.keys.lock().iter() {
             let is_accepted = running.health.keys.check(issued.key.reveal()).is_ok();
             let id = issued.key.key_id().as_str().to_owned();
-            let limit = KEYS_STALE_MAX + Duration::from_secs(5);
+            let is_reached = world.disturbed_at + CALM + REVOKED_WITHIN < now;
+            let limit = match is_reached {
+                true => REVOKED_WITHIN + SLACK,
+                false => KEYS_STALE_MAX + REVOKED_WITHIN,
+            };
             let is_long = issued.revoked_at.is_some_and(|at| at + limit < now);
             if is_accepted && (is_long || self.rejected.contains(&(n, id.clone()))) {
                 return Err(format!("the revoked key {id} is accepted"));
@@ -244,6 +327,7 @@ impl Checks {
                 Err(_) if self.damages => continue,
                 Err(error) => return Err(error.to_string()),
             };
+            self.facts(world, running)?;
             let checkpoint = recount.checkpoint.ok_or("there is no checkpoint")?;
             if checkpoint.seq != stream.last_seq {
                 return Err(format!(
@@ -265,10 +349,17 @@ impl Checks {
         }
         let mut positions: BTreeMap<&[u8], u64> = BTreeMap::new();
         for (seq, message) in &stream.messages {
-            positions.entry(&message.payload).or_insert(*seq);
+            let first = *positions.entry(&message.payload).or_insert(*seq);
+            if first < *seq && !self.forgets_ids && !model.has_lost && !model.has_forgotten_ids {
+                return Err(format!("event {seq} was stored before"));
+            }
         }
         for feeder in &world.feeders {
-            feeder.state.lock().check(&positions, model.has_lost)?;
+            let state = feeder.state.lock();
+            state.check(&positions, model.has_lost)?;
+            if !model.has_lost && !self.moves_feeder_clocks {
+                state.check_prices(&world.facts)?;
+            }
         }
         self.announcements(world, &model.announced)
     }
@@ -311,5 +402,18 @@ fn views(world: &World, running: &Running) -> Result<(), String> {
             "the views at {} are of no history of the log",
             checkpoint.seq
         )),
+    }
+}
+
+impl Running {
+    /// No task has ended, and nothing was published too early.
+    fn check(&self, n: usize) -> Result<(), String> {
+        if let Some(name) = self.ended_task() {
+            return Err(format!("replica {n}: the task {name} has ended"));
+        }
+        match &*self.uncommitted.lock() {
+            Some(wrong) => Err(format!("replica {n}: {wrong}")),
+            None => Ok(()),
+        }
     }
 }

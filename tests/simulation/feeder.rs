@@ -9,6 +9,7 @@ use tokio::time::sleep;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::chance::Chance;
+use super::facts::{Facts, Possible, parse, price};
 use super::machine::Machine;
 use super::script::Script;
 use super::server::{Host, LogServer};
@@ -197,6 +198,36 @@ impl FeederState {
             if before > *position {
                 return Err(format!(
                     "event {position} of {race} was appended after event {before}"
+                ));
+            }
+        }
+        Ok(())
+    }
+    /// Checks that of each horse the price that was published last is in force, whatever came between it and the log.
+    pub(super) fn check_prices(&self, facts: &Facts) -> Result<(), String> {
+        let mut last: BTreeMap<(String, String), Possible> = BTreeMap::new();
+        for sent in &self.sent {
+            let Outgoing {
+                subject, payload, ..
+            } = &sent.outgoing;
+            let Some((race, event)) = parse(subject, payload).filter(|_| subject.contains("odds"))
+            else {
+                continue;
+            };
+            let runner = &event["data"]["runners"][0];
+            let horse = runner["horse_no"].as_str().unwrap_or_default().to_owned();
+            let wins = last.entry((race, horse)).or_default();
+            if sent.acknowledged && !sent.was_interrupted {
+                wins.clear();
+            }
+            wins.insert(price(&runner["win"]));
+        }
+        for ((race, horse), published) in last {
+            let in_force = facts.win(&race, &horse);
+            // Without any in force, none was acknowledged.
+            if in_force.is_some_and(|in_force| in_force.is_disjoint(&published)) {
+                return Err(format!(
+                    "the price of {horse} is {in_force:?}, and the last one published was {published:?}"
                 ));
             }
         }

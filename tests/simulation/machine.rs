@@ -4,10 +4,12 @@
 //! tokio wakes the tasks that wait for one channel in an order by chance. So what is woken waits in [`READY`], and runs
 //! in the order in which it was started.
 
+use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
@@ -20,10 +22,25 @@ use tokio::time::Instant;
 
 use super::chance::Chance;
 
-/// The wall clock at the start of a simulation: an evening in Hong Kong, two hours before midnight.
-const START: &str = "2026-11-21T14:00:00Z";
+/// The wall clock at the start of a simulation: an evening in Hong Kong, some of them just before midnight there, in
+/// Greenwich or in the last time zone.
+const STARTS: [&str; 6] = [
+    "2026-11-21T14:00:00Z",
+    "2026-11-21T14:00:00Z",
+    "2026-11-21T15:59:30Z",
+    "2026-11-21T15:58:50Z",
+    "2026-11-21T23:59:20Z",
+    "2026-11-22T11:59:20Z",
+];
+
+/// The clock that goes on while a machine sleeps is ahead of tokio's by this part of the sleep, because tokio's does not
+/// stop here. It is no more, so that a lease does not end earlier than that of another machine.
+const SLEEP_PART: u32 = 5;
 
 thread_local! {
+    static START: Cell<Timestamp> = const { Cell::new(Timestamp::UNIX_EPOCH) };
+    /// What has panicked.
+    static PANICKED: RefCell<Option<String>> = const { RefCell::new(None) };
     static BEGAN: Cell<Option<Instant>> = const { Cell::new(None) };
     static CURRENT: RefCell<Option<Machine>> = const { RefCell::new(None) };
     static CHANCE: RefCell<Chance> = RefCell::new(Chance::new(0));
@@ -47,9 +64,18 @@ impl fmt::Debug for Machine {
 struct State {
     /// How far the wall clock is ahead.
     ahead: SignedDuration,
-    is_suspended: bool,
+    /// Since when it is suspended.
+    suspended_at: Option<Instant>,
+    /// How far the clock that goes on is ahead of tokio's.
+    asleep: Duration,
+    /// So often it runs a task before it crashes.
+    crashes_after: Option<u64>,
+    has_crashed: bool,
     waiting: Vec<Waker>,
 }
+
+/// What unwinds a task in which its machine crashes.
+struct Crash;
 
 /// A simulation on this thread, until dropped.
 pub(super) struct Running;
@@ -57,6 +83,13 @@ pub(super) struct Running;
 impl Running {
     pub(super) fn begin(seed: u64) -> Self {
         BEGAN.set(Some(Instant::now()));
+        START.set(
+            Chance::new(seed ^ 0xDA7E)
+                .pick(&STARTS)
+                .parse()
+                .expect("a time"),
+        );
+        PANICKED.take();
         CHANCE.set(Chance::new(seed ^ 0x5EED));
         TASKS.set(0);
         tokio::spawn(poll_fn(|context| {
@@ -112,6 +145,27 @@ pub(crate) fn uptime() -> Option<Duration> {
     BEGAN.get().map(|began| began.elapsed())
 }
 
+/// The clock of the machine whose code runs that goes on while it sleeps.
+pub(crate) fn boot_time() -> Option<Duration> {
+    let asleep = CURRENT.with_borrow(|machine| {
+        let machine = machine.as_ref();
+        machine.map_or(Duration::ZERO, |machine| machine.0.lock().asleep)
+    });
+    Some(uptime()? + asleep)
+}
+
+/// What has panicked in a task, if anything has.
+pub(super) fn panicked() -> Option<String> {
+    PANICKED.with_borrow(Clone::clone)
+}
+
+/// The text of a panic.
+pub(super) fn text_of(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().cloned();
+    let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+    text.unwrap_or_else(|| "a panic without a text".to_owned())
+}
+
 /// The wall clock of the machine whose code runs.
 pub(crate) fn wall_clock() -> Option<Timestamp> {
     let ahead = CURRENT.with_borrow(|machine| {
@@ -122,8 +176,7 @@ pub(crate) fn wall_clock() -> Option<Timestamp> {
 }
 
 pub(super) fn true_time(uptime: Duration) -> Timestamp {
-    let start: Timestamp = START.parse().expect("a time");
-    start + SignedDuration::try_from(uptime).expect("a short time")
+    START.get() + SignedDuration::try_from(uptime).expect("a short time")
 }
 
 /// A random number for the code that ships.
@@ -180,17 +233,52 @@ impl Machine {
     }
 
     pub(super) fn suspend(&self) {
-        self.0.lock().is_suspended = true;
+        self.0.lock().suspended_at.get_or_insert_with(Instant::now);
     }
 
-    pub(super) fn resume(&self) {
+    /// Ends a suspend. Returns how long it was by the clock that goes on.
+    pub(super) fn resume(&self) -> Duration {
         let mut state = self.0.lock();
-        state.is_suspended = false;
+        let since = state.suspended_at.take();
+        let elapsed = since.map_or(Duration::ZERO, |since| since.elapsed());
+        state.asleep += elapsed / SLEEP_PART;
         state.waiting.drain(..).for_each(Waker::wake);
+        elapsed + elapsed / SLEEP_PART
     }
 
     pub(super) fn is_suspended(&self) -> bool {
-        self.0.lock().is_suspended
+        self.0.lock().suspended_at.is_some()
+    }
+
+    /// Has the machine crash after it has run tasks so often.
+    pub(super) fn crash_after(&self, polls: u64) {
+        self.0.lock().crashes_after = Some(polls);
+    }
+
+    pub(super) fn cancel_crash(&self) {
+        self.0.lock().crashes_after = None;
+    }
+
+    pub(super) fn has_crashed(&self) -> bool {
+        self.0.lock().has_crashed
+    }
+
+    /// Ends the machine within the task that runs.
+    pub(super) fn crash_now(&self) -> ! {
+        self.0.lock().has_crashed = true;
+        resume_unwind(Box::new(Crash))
+    }
+
+    /// The machine with the same clocks, without the tasks of before.
+    pub(super) fn reboot(&self) -> Self {
+        let mut state = self.0.lock();
+        state.has_crashed = true;
+        Self(Arc::new(Mutex::new(State {
+            ahead: state.ahead,
+            asleep: state.asleep,
+            suspended_at: state.suspended_at,
+            ..State::default()
+        })))
     }
 }
 
@@ -234,11 +322,28 @@ impl<F: Future> Future for OnMachine<F> {
         };
         {
             let mut state = machine.0.lock();
-            if state.is_suspended {
+            if state.suspended_at.is_some() {
                 state.waiting.push(waker.clone());
                 return Poll::Pending;
             }
+            match &mut state.crashes_after {
+                Some(0) => state.has_crashed = true,
+                Some(polls) => *polls -= 1,
+                None => {}
+            }
+            if state.has_crashed {
+                return Poll::Pending;
+            }
         }
-        machine.enter(|| self.task.as_mut().poll(context))
+        let poll = || self.task.as_mut().poll(context);
+        match catch_unwind(AssertUnwindSafe(|| machine.enter(poll))) {
+            Ok(polled) => polled,
+            Err(panic) => {
+                if !panic.is::<Crash>() {
+                    PANICKED.set(Some(text_of(&*panic)));
+                }
+                resume_unwind(panic)
+            }
+        }
     }
 }

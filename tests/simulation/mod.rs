@@ -6,7 +6,9 @@
 
 mod chance;
 mod checks;
+mod client;
 mod defects;
+mod facts;
 mod feeder;
 pub(crate) mod machine;
 mod oracle;
@@ -18,9 +20,11 @@ mod streams;
 mod world;
 
 use std::env;
+use std::panic::catch_unwind;
 use std::time::{Duration, Instant};
 
 use self::chance::Chance;
+use self::machine::text_of;
 use self::scenario::{Planned, plan};
 use self::world::{Outcome, run};
 
@@ -47,7 +51,12 @@ fn no_seed_breaks_a_promise() {
         }
         runs += 1;
     }
-    println!("{runs} seeds from {first} on in {:?}", began.elapsed());
+    let elapsed = began.elapsed().as_secs_f64();
+    println!(
+        "\nchaos | simulation | {first} | {runs} | {elapsed:.0} | {} failures, {:.0} seeds a minute",
+        failures.len(),
+        runs as f64 * 60.0 / elapsed
+    );
     assert!(
         failures.is_empty(),
         "{} of {runs} seeds fail",
@@ -69,6 +78,13 @@ fn the_same_seed_is_the_same_run() {
 
 /// What a seed breaks, with the fewest steps that do.
 fn failure_of(seed: u64) -> Option<String> {
+    let run = |seed, steps: &[Planned]| {
+        let outcome = catch_unwind(|| run(seed, steps));
+        outcome.unwrap_or_else(|panic| Outcome {
+            trace: Vec::new(),
+            failure: Some(format!("a panic: {}", text_of(&*panic))),
+        })
+    };
     let mut steps = plan(&mut Chance::new(seed));
     let mut outcome = run(seed, &steps);
     outcome.failure.as_ref()?;

@@ -5,10 +5,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use bytes::Bytes;
+use events::Moment;
 use jiff::Timestamp;
 use projections::{Announcement, Checkpoint, Digest, LogIdentity, Projection, Store};
 
 use super::streams::Stream;
+use crate::feed::{epoch, frame};
 use crate::log::LogMessage;
 
 pub(super) struct Oracle {
@@ -25,6 +28,10 @@ struct Fold {
     /// When the last message was recorded.
     recorded_at: Option<Timestamp>,
     announcements: Vec<Announcement>,
+    /// When each message was recorded.
+    times: BTreeMap<u64, Moment>,
+    /// The frames of the live channel of each event that has some.
+    messages: BTreeMap<u64, Vec<Bytes>>,
 }
 
 impl Oracle {
@@ -62,6 +69,8 @@ impl Oracle {
             projection: Projection::new(store, identity(stream)),
             recorded_at: None,
             announcements: Vec::new(),
+            times: BTreeMap::new(),
+            messages: BTreeMap::new(),
         };
         fold.follow(stream, &mut self.digests);
         self.folds.push(fold);
@@ -70,6 +79,24 @@ impl Oracle {
     /// The digest that views must have; `None` if that is not known.
     pub(super) fn digest(&self, checkpoint: &Checkpoint) -> Option<Digest> {
         self.digests.get(&key(checkpoint)).copied()
+    }
+
+    /// The histories with an event that was recorded at a time.
+    pub(super) fn histories(&self, of: &str, seq: u64, recorded_at: Option<Moment>) -> Vec<usize> {
+        let has = |fold: &Fold| {
+            *epoch(&fold.projection.checkpoint().log) == *of
+                && fold.times.get(&seq).copied() == recorded_at
+        };
+        let folds = self.folds.iter().enumerate();
+        folds
+            .filter(|(_, fold)| has(fold))
+            .map(|(n, _)| n)
+            .collect()
+    }
+
+    /// The messages of the live channel in a history, by the sequences of their events.
+    pub(super) fn messages(&self, history: usize) -> &BTreeMap<u64, Vec<Bytes>> {
+        &self.folds[history].messages
     }
 
     /// The latest fold.
@@ -96,8 +123,20 @@ impl Fold {
             let message = LogMessage::of(*seq, at, &message.subject, message.payload.clone());
             let step = self
                 .projection
-                .step([message.as_message()], false)
+                .step([message.as_message()], true)
                 .expect("a healthy store");
+            self.times.insert(*seq, at.into());
+            for update in step
+                .updates
+                .iter()
+                .filter(|update| !update.messages.is_empty())
+            {
+                let frames = update
+                    .messages
+                    .iter()
+                    .map(|message| frame::text(&[&message.json]));
+                self.messages.entry(*seq).or_default().extend(frames);
+            }
             self.announcements.extend(step.announcements);
             self.recorded_at = Some(at);
             let checkpoint = self.projection.checkpoint();
@@ -106,7 +145,7 @@ impl Fold {
     }
 }
 
-fn identity(stream: &Stream) -> LogIdentity {
+pub(super) fn identity(stream: &Stream) -> LogIdentity {
     LogIdentity {
         name: "RACING".to_owned(),
         created: events::Moment::from(stream.created).timestamp().to_string(),

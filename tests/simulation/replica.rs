@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use projections::simulated::SimulatedDisk;
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
@@ -33,7 +34,9 @@ pub(super) struct Replica {
     pub(super) disk: SimulatedDisk,
     root: PathBuf,
     /// Each process of the replica has a folder, with what the one before left on the disk.
-    incarnation: u64,
+    pub(super) incarnation: u64,
+    /// What its crash does, if it is to crash by itself: whether it tears the store, and for how long it is down.
+    pub(super) crash: Option<(bool, u64)>,
     pub(super) running: Option<Running>,
 }
 
@@ -42,7 +45,26 @@ pub(super) struct Running {
     pub(super) projector: ProjectorHandle,
     pub(super) lease: Lease,
     pub(super) commands: AccountCommands,
-    _tasks: Vec<AbortOnDropHandle<()>>,
+    /// When a rebuild was accepted, and how many there were before.
+    pub(super) rebuild: Option<(Duration, u64)>,
+    /// What the sockets were sent before it was committed.
+    pub(super) uncommitted: Arc<Mutex<Option<String>>>,
+    tasks: Vec<(&'static str, AbortOnDropHandle<()>)>,
+}
+
+impl Running {
+    /// A task that has ended, which none does.
+    pub(super) fn ended_task(&self) -> Option<&'static str> {
+        let mut tasks = self.tasks.iter();
+        let ended = tasks.find(|(_, task)| task.is_finished());
+        ended.map(|(name, _)| *name)
+    }
+
+    /// Requests a rebuild.
+    pub(super) fn rebuild(&mut self, now: Duration) {
+        let before = self.projector.status.borrow().rebuilds;
+        self.rebuild = self.projector.rebuild().then_some((now, before));
+    }
 }
 
 impl Replica {
@@ -54,6 +76,7 @@ impl Replica {
             disk: SimulatedDisk::mount(&root),
             root,
             incarnation: 0,
+            crash: None,
             running: None,
         }
     }
@@ -97,7 +120,29 @@ impl Replica {
         fs::create_dir_all(self.data()).expect("a folder");
     }
 
+    pub(super) fn has_crashed(&self) -> bool {
+        self.machine.has_crashed()
+    }
+
+    /// Has it crash within a commit.
+    pub(super) fn crash_at_commit(&self, commits: u64, is_written: bool) {
+        let (machine, disk) = (self.machine.clone(), self.disk.clone());
+        self.disk.crash_at_commit(commits, is_written, move || {
+            disk.stop();
+            machine.crash_now();
+        });
+    }
+
+    /// It does not crash by itself any more.
+    pub(super) fn cancel_crash(&mut self) {
+        self.machine.cancel_crash();
+        self.disk.cancel_crash();
+        self.crash = None;
+    }
+
     fn move_on(&mut self) {
+        self.cancel_crash();
+        self.machine = self.machine.reboot();
         let before = self.data();
         self.incarnation += 1;
         copy(&before, &self.data());
@@ -133,32 +178,37 @@ fn start(
     server: &LogServer,
 ) -> Running {
     let mut tasks = Vec::new();
-    let mut spawn = |task: futures::future::BoxFuture<'static, ()>| {
-        tasks.push(AbortOnDropHandle::new(machine.spawn(task)));
+    let mut spawn = |name, task: futures::future::BoxFuture<'static, ()>| {
+        tasks.push((name, AbortOnDropHandle::new(machine.spawn(task))));
     };
     let [events, log] = [(); 2].map(|()| Log::simulated(server.connect(host)));
     let views = Arc::new(Views::open(data).expect("a folder"));
     let continuity = Continuity::open(data).expect("a file");
-    spawn(Box::pin(continuity.clone().keep()));
-    spawn(Box::pin(continuity.clone().keep_streams(log.clone())));
+    spawn("continuity", Box::pin(continuity.clone().keep()));
+    let streams = continuity.clone().keep_streams(log.clone());
+    spawn("streams", Box::pin(streams));
     let feed = Feed::default();
     let replica = format!("{host}-{incarnation}");
     let (lease, keeping) = events.lease(Role::Announcer, &replica);
-    spawn(Box::pin(keeping));
+    spawn("lease", Box::pin(keeping));
     let (announcer, announcing) = Announcer::new(events.clone(), lease.clone());
-    spawn(Box::pin(announcing));
+    spawn("announcer", Box::pin(announcing));
     let followed = (events.clone(), continuity.clone());
     let (task, projector) =
         Projector::new(followed, Arc::clone(&views), feed.clone(), announcer, None);
-    spawn(Box::pin(task.run()));
+    spawn("projector", Box::pin(task.run()));
+    let uncommitted = Arc::default();
+    let watching = watch_commits(feed.clone(), Arc::clone(&views), Arc::clone(&uncommitted));
+    spawn("watch", Box::pin(watching));
     let keys = Arc::new(KeyCache::new(Plans::default(), KEYS_STALE_MAX));
     let (sender, ledger) = watch::channel(Ledger::default());
-    spawn(Box::pin(accounts::follow(
+    let following = accounts::follow(
         (log.clone(), continuity.clone()),
         Arc::clone(&keys),
         sender,
         Revocations::open(data).expect("a file"),
-    )));
+    );
+    spawn("keys", Box::pin(following));
     let status = projector.status.clone();
     let (_, lag) = LagWatch::new(
         events.clone(),
@@ -192,6 +242,23 @@ fn start(
         projector,
         lease,
         commands: AccountCommands::new(log, ledger),
-        _tasks: tasks,
+        rebuild: None,
+        uncommitted,
+        tasks,
+    }
+}
+
+/// Notes what is published before the views on this disk have it.
+async fn watch_commits(feed: Feed, views: Arc<Views>, uncommitted: Arc<Mutex<Option<String>>>) {
+    let mut position = feed.watch();
+    while position.changed().await.is_ok() {
+        let published = position.borrow_and_update().seq;
+        if let Some(store) = views.current().filter(|store| !store.is_torn())
+            && store.seq() < published
+        {
+            let seq = store.seq();
+            let wrong = format!("sockets were sent event {published}, and the views had {seq}");
+            uncommitted.lock().get_or_insert(wrong);
+        }
     }
 }

@@ -50,6 +50,21 @@ pub(super) enum Step {
         tears: bool,
         ms: u64,
     },
+    /// It crashes after it has run tasks so often.
+    CrashAfter {
+        replica: usize,
+        polls: u64,
+        tears: bool,
+        ms: u64,
+    },
+    /// It crashes within a commit, before or after this is written.
+    CrashInCommit {
+        replica: usize,
+        commits: u64,
+        is_written: bool,
+        tears: bool,
+        ms: u64,
+    },
     LoseDisk {
         replica: usize,
         ms: u64,
@@ -106,6 +121,22 @@ pub(super) enum Step {
     },
 }
 
+impl Step {
+    /// Whether it disturbs neither the replicas nor their way to the log.
+    pub(super) fn is_harmless(&self) -> bool {
+        matches!(
+            self,
+            Self::Rebuild { .. }
+                | Self::RestartFeeder { .. }
+                | Self::CutFeeder { .. }
+                | Self::LoseAnswersOfFeeder { .. }
+                | Self::MoveFeederClock { .. }
+                | Self::IssueKey
+                | Self::RevokeKey { .. }
+        )
+    }
+}
+
 /// A step, and when it comes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Planned {
@@ -113,7 +144,7 @@ pub(super) struct Planned {
     pub(super) step: Step,
 }
 
-const KINDS: u64 = 29;
+const KINDS: u64 = 30;
 
 /// A few kinds of faults for each seed: so those that others would hide have seeds of their own.
 pub(super) fn plan(chance: &mut Chance) -> Vec<Planned> {
@@ -159,8 +190,14 @@ fn step(kind: u64, chance: &mut Chance) -> Step {
         9 => Step::MoveAllClocks { seconds },
         10 => Step::MoveClock { replica, seconds },
         11 => Step::MoveFeederClock { feeder, seconds },
-        12 | 13 => Step::Crash {
+        12 => Step::Crash {
             replica,
+            tears: chance.one_in(2),
+            ms,
+        },
+        13 => Step::CrashAfter {
+            replica,
+            polls: chance.below(400),
             tears: chance.one_in(2),
             ms,
         },
@@ -168,6 +205,11 @@ fn step(kind: u64, chance: &mut Chance) -> Step {
         15 => Step::Stop { replica, ms },
         16 => Step::Cut { replica, ms },
         17 => Step::LoseAnswers { replica, ms },
+        // Often about as long as a proof counts.
+        18 if chance.one_in(2) => Step::Suspend {
+            replica,
+            ms: chance.between(5_000, 12_000),
+        },
         18 => Step::Suspend { replica, ms },
         19 => Step::FillDisk { replica, ms },
         20 => Step::FailWrite { replica },
@@ -179,6 +221,13 @@ fn step(kind: u64, chance: &mut Chance) -> Step {
         26 => Step::LoseAnswersOfFeeder { feeder, ms },
         27 => Step::RejectMessages {
             messages: chance.between(1, 6),
+        },
+        28 => Step::CrashInCommit {
+            replica,
+            commits: chance.below(12),
+            is_written: chance.one_in(2),
+            tears: chance.one_in(2),
+            ms,
         },
         _ if chance.one_in(2) => Step::IssueKey,
         _ => Step::RevokeKey { replica },

@@ -63,6 +63,8 @@ pub(crate) struct Model {
     pub(crate) announced: Vec<(String, String)>,
     /// The server has lost messages of the log, or somebody has deleted some.
     pub(crate) has_lost: bool,
+    /// The server has forgotten ids.
+    pub(crate) has_forgotten_ids: bool,
 }
 
 type Command = Box<dyn FnOnce(&mut Model) -> Option<Box<dyn FnOnce() + Send>> + Send>;
@@ -117,6 +119,7 @@ impl LogServer {
             loses_answers: Vec::new(),
             announced: Vec::new(),
             has_lost: false,
+            has_forgotten_ids: false,
         };
         Self {
             model: Arc::new(Mutex::new(model)),
@@ -180,6 +183,7 @@ impl Model {
         self.is_up = false;
         self.consumers += 1;
         if forgets {
+            self.has_forgotten_ids = true;
             self.streams.all.values_mut().for_each(Stream::forget_ids);
         }
     }
@@ -596,6 +600,9 @@ impl Consumer {
                 return;
             }
             let is_idle = in_transit.is_empty();
+            if self.server.model.lock().loses_answers.contains(&self.host) {
+                in_transit.clear();
+            }
             for delivery in in_transit.drain(..) {
                 if self.deliveries.send(Some(delivery)).is_err() {
                     return;

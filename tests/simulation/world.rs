@@ -8,38 +8,55 @@ use std::time::Duration;
 use events::Text;
 use jiff::SignedDuration;
 use parking_lot::Mutex;
+use projections::Checkpoint;
 use projections::simulated::{Failure, SimulatedDisk};
 use tokio::time::sleep;
 
 use super::chance::Chance;
-use super::checks::Checks;
+use super::checks::{Checks, REBUILT_WITHIN};
+use super::client::Client;
+use super::facts::Facts;
 use super::feeder::Feeder;
-use super::machine::{Running, uptime};
-use super::oracle::Oracle;
+use super::machine::{Running, panicked, uptime};
+use super::oracle::{Oracle, identity};
 use super::replica::Replica;
 use super::scenario::{FAULTS_FOR, FEEDERS, Planned, REPLICAS, Step};
 use super::server::{LogServer, Model};
 use crate::accounts::{ApiKey, Fact, KeyIssued};
+use crate::health::{Liveness, STALE_AFTER};
 use crate::log::simulated::stream_config;
 use crate::log::{ACCOUNTS, ADDRESSES, KEY_USE, LEASES, RACING, SNAPSHOTS};
 
+const CLIENTS: usize = 3;
 const TICK: Duration = Duration::from_millis(100);
 /// What is broken heals within this time.
 const HEALS_WITHIN: Duration = Duration::from_secs(150);
 /// Everything must be well for this long.
 const WELL_FOR: Duration = Duration::from_secs(5);
+/// The time after which a lease ends that is not renewed.
+const LEASE_TERM: Duration = Duration::from_secs(20);
 
 pub(super) struct World {
     pub(super) server: LogServer,
     pub(super) replicas: Vec<Replica>,
     pub(super) feeders: Vec<Feeder>,
     pub(super) oracle: Oracle,
+    pub(super) facts: Facts,
     pub(super) keys: Arc<Mutex<Vec<IssuedKey>>>,
     pub(super) trace: Vec<String>,
+    clients: Vec<Client>,
     chance: Chance,
+    /// When the replicas, their machines or their way to the log were last disturbed.
+    pub(super) disturbed_at: Duration,
+    /// All faults have ended, and what they broke has healed.
+    pub(super) is_well: bool,
+    /// When the log last lost messages.
+    pub(super) lost_at: Option<Duration>,
+    /// The first wrong answer of a machine at the moment at which it woke.
+    wrong: Option<String>,
     /// What ends at a time.
     ends: Vec<(Duration, End)>,
-    folder: Folder,
+    _folder: Folder,
     oracle_disk: SimulatedDisk,
 }
 
@@ -70,6 +87,12 @@ pub(super) struct Outcome {
 
 /// A folder of a simulation, in memory where the system has such.
 struct Folder(PathBuf);
+
+impl End {
+    fn is_harmless(self) -> bool {
+        matches!(self, Self::Cut(host) | Self::Answers(host) if host >= REPLICAS)
+    }
+}
 
 impl Folder {
     fn new() -> Self {
@@ -132,11 +155,17 @@ impl World {
             replicas: (0..REPLICAS).map(replica).collect(),
             feeders: Vec::new(),
             oracle: Oracle::new(&root),
+            facts: Facts::default(),
             keys: Arc::default(),
             trace: Vec::new(),
+            clients: Vec::new(),
+            disturbed_at: Duration::ZERO,
+            is_well: false,
+            lost_at: None,
+            wrong: None,
             ends: Vec::new(),
             oracle_disk,
-            folder,
+            _folder: folder,
             server,
             chance,
         };
@@ -144,6 +173,8 @@ impl World {
             let feeder = Feeder::new(n, REPLICAS + n, &world.server, &mut world.chance);
             world.feeders.push(feeder);
         }
+        let clients = (0..CLIENTS).map(|_| Client::new(world.chance.fork()));
+        world.clients = clients.collect();
         world.note(format!("seed {seed}, clustered: {is_clustered}"));
         world
     }
@@ -166,20 +197,19 @@ impl World {
             self.end_what_ends();
             while let Some(planned) = plan.next_if(|planned| planned.at <= self.now()) {
                 self.note(format!("{:?}", planned.step));
+                if !planned.step.is_harmless() {
+                    self.disturbed_at = self.now();
+                }
                 self.apply(planned.step);
             }
-            sleep(TICK).await;
-            self.work();
-            checks.always(self)?;
+            self.tick(&mut checks).await?;
         }
         self.heal();
         self.note("all faults have ended".to_owned());
         let deadline = self.now() + HEALS_WITHIN;
         let mut well_since = None;
         loop {
-            sleep(TICK).await;
-            self.work();
-            checks.always(self)?;
+            self.tick(&mut checks).await?;
             match checks.well(self) {
                 Ok(()) if well_since.is_some_and(|since| since + WELL_FOR < self.now()) => break,
                 Ok(()) => drop(well_since.get_or_insert(self.now())),
@@ -188,11 +218,59 @@ impl World {
             }
         }
         self.note("everything is well".to_owned());
+        self.rebuild_all(&mut checks).await?;
         for feeder in &mut self.feeders {
             feeder.stop();
         }
-        sleep(Duration::from_secs(15)).await;
+        for _ in 0..150 {
+            self.tick(&mut checks).await?;
+        }
         checks.at_the_end(self)
+    }
+
+    /// Has all views rebuilt, while events arrive.
+    async fn rebuild_all(&mut self, checks: &mut Checks) -> Result<(), String> {
+        self.is_well = true;
+        let now = self.now();
+        let running = self.replicas.iter_mut();
+        running
+            .filter_map(|replica| replica.running.as_mut())
+            .for_each(|running| running.rebuild(now));
+        while self.now() < now + REBUILT_WITHIN + 2 * TICK {
+            self.tick(checks).await?;
+        }
+        Ok(())
+    }
+
+    async fn tick(&mut self, checks: &mut Checks) -> Result<(), String> {
+        sleep(TICK).await;
+        if let Some(panic) = panicked() {
+            return Err(format!("a task panicked: {panic}"));
+        }
+        if self.ends.iter().any(|(_, end)| !end.is_harmless()) {
+            self.disturbed_at = self.now();
+        }
+        self.end_crashed();
+        self.work();
+        if let Some(wrong) = self.wrong.take() {
+            return Err(wrong);
+        }
+        for client in &mut self.clients {
+            client.act(&self.replicas, &self.oracle)?;
+        }
+        checks.always(self)
+    }
+
+    /// What follows where a machine has crashed by itself.
+    fn end_crashed(&mut self) {
+        for n in 0..self.replicas.len() {
+            if self.replicas[n].has_crashed() {
+                self.note(format!("replica {n} has crashed"));
+                let (tears, ms) = self.replicas[n].crash.unwrap_or((false, 1_000));
+                self.replicas[n].crash(tears, &mut self.chance);
+                self.end_at(ms, End::Down(n));
+            }
+        }
     }
 
     pub(super) fn now(&self) -> Duration {
@@ -212,10 +290,27 @@ impl World {
                 running.health.continuity.accept();
             }
         }
+        self.follow();
+    }
+
+    /// Has the oracle take what the log has.
+    fn follow(&mut self) {
         let model = self.server.model.lock();
         if let Some(stream) = model.streams.all.get(RACING.name) {
             self.oracle.follow(stream);
+            self.facts.follow(stream);
         }
+    }
+
+    /// Whether the log has the event of a checkpoint.
+    pub(super) fn is_of_log(&self, checkpoint: &Checkpoint) -> bool {
+        let model = self.server.model.lock();
+        let Some(stream) = model.streams.all.get(RACING.name) else {
+            return false;
+        };
+        let last = stream.messages.get(&checkpoint.seq);
+        let recorded_at = last.map(|last| last.recorded_at.into());
+        identity(stream) == checkpoint.log && recorded_at == checkpoint.recorded_at
     }
 
     fn end_at(&mut self, ms: u64, end: End) {
@@ -231,10 +326,12 @@ impl World {
     }
 
     fn heal(&mut self) {
+        self.end_crashed();
         let ends = std::mem::take(&mut self.ends);
         ends.into_iter().for_each(|(_, end)| self.end(end));
-        for replica in &self.replicas {
+        for replica in &mut self.replicas {
             replica.disk.fail(None);
+            replica.cancel_crash();
         }
     }
 
@@ -251,10 +348,26 @@ impl World {
             End::Answers(host) => {
                 server.change(|model| model.loses_answers.retain(|loses| *loses != host))
             }
-            End::Suspended(n) => self.replicas[n].machine.resume(),
+            End::Suspended(n) => self.wake(n),
             End::Full(n) => self.replicas[n].disk.fill(false),
             End::Down(n) if self.replicas[n].running.is_none() => self.replicas[n].start(server),
             End::Down(_) => {}
+        }
+    }
+
+    /// Ends the suspend of a machine, and asks it before any of its tasks has run.
+    fn wake(&mut self, n: usize) {
+        let replica = &self.replicas[n];
+        let slept = replica.machine.resume();
+        if let Some(running) = &replica.running {
+            let state = replica.machine.enter(|| running.health.state().liveness());
+            if slept > STALE_AFTER && state == Liveness::Live {
+                self.wrong = Some(format!("replica {n} is live after it slept for {slept:?}"));
+            }
+            let is_held = replica.machine.enter(|| running.lease.held().is_some());
+            if is_held && slept > LEASE_TERM {
+                self.wrong = Some(format!("replica {n} holds a lease after it slept"));
+            }
         }
     }
 
@@ -263,6 +376,25 @@ impl World {
             Step::Crash { replica, tears, ms } => {
                 self.replicas[replica].crash(tears, &mut self.chance);
                 self.end_at(ms, End::Down(replica));
+            }
+            Step::CrashAfter {
+                replica,
+                polls,
+                tears,
+                ms,
+            } => {
+                self.replicas[replica].machine.crash_after(polls);
+                self.replicas[replica].crash = Some((tears, ms));
+            }
+            Step::CrashInCommit {
+                replica,
+                commits,
+                is_written,
+                tears,
+                ms,
+            } => {
+                self.replicas[replica].crash_at_commit(commits, is_written);
+                self.replicas[replica].crash = Some((tears, ms));
             }
             Step::LoseDisk { replica, ms } => {
                 self.replicas[replica].lose_disk();
@@ -284,8 +416,9 @@ impl World {
             Step::FailSync { replica } => self.replicas[replica].disk.fail(Some(Failure::Sync)),
             Step::Damage { replica } => self.damage(replica),
             Step::Rebuild { replica } => {
-                if let Some(running) = &self.replicas[replica].running {
-                    let _ = running.projector.rebuild();
+                let now = self.now();
+                if let Some(running) = &mut self.replicas[replica].running {
+                    running.rebuild(now);
                 }
             }
             Step::MoveClock { replica, seconds } => {
@@ -316,6 +449,8 @@ impl World {
     }
 
     fn apply_to_server(&mut self, step: Step) {
+        // The replicas may have read what the server loses.
+        self.follow();
         let server = self.server.clone();
         let cut = |world: &mut Self, host, ms| {
             server.change(|model| model.cut.push(host));
@@ -351,10 +486,12 @@ impl World {
                 self.end_at(ms, End::Consumers);
             }
             Step::LoseEnd { messages } => {
+                self.lost_at = Some(self.now());
                 server.change(|model| model.lose_end(RACING.name, messages));
                 self.end_at(500, End::Server);
             }
             Step::Recreate => {
+                self.lost_at = Some(self.now());
                 server.change(|model| model.recreate(RACING.name, &stream_config(RACING)));
                 self.end_at(500, End::Server);
             }
@@ -441,6 +578,5 @@ impl Drop for World {
         self.oracle_disk.unmount();
         self.feeders.clear();
         self.replicas.clear();
-        debug_assert!(self.folder.0.starts_with("/"));
     }
 }

@@ -4,6 +4,7 @@
 //! disk.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs;
 use std::io;
 use std::ops::Bound;
@@ -35,6 +36,23 @@ struct Disk {
     folder: PathBuf,
     is_full: bool,
     failure: Option<Failure>,
+    crash: Option<CommitCrash>,
+}
+
+/// A crash within a commit.
+struct CommitCrash {
+    /// So many commits later.
+    commits: u64,
+    /// The commit was handed to the disk.
+    is_written: bool,
+    /// Ends the machine. Does not return.
+    crash: Box<dyn FnOnce() + Send>,
+}
+
+impl fmt::Debug for CommitCrash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CommitCrash after {}", self.commits)
+    }
 }
 
 #[derive(Debug)]
@@ -44,6 +62,8 @@ struct TreeFile {
     unsynced: Vec<TreeBatch>,
     memory: Arc<Mutex<Map>>,
     failed: bool,
+    /// Its machine has crashed.
+    is_stopped: bool,
     /// The process that had it open is gone.
     is_closed: bool,
 }
@@ -58,6 +78,7 @@ impl SimulatedDisk {
             folder: folder.to_owned(),
             is_full: false,
             failure: None,
+            crash: None,
         })));
         DISKS.lock().push(disk.clone());
         disk
@@ -93,6 +114,40 @@ impl SimulatedDisk {
         self.0.lock().failure = failure;
     }
 
+    /// Has `crash` end the machine within a commit: it does not return.
+    pub fn crash_at_commit(
+        &self,
+        commits: u64,
+        is_written: bool,
+        crash: impl FnOnce() + Send + 'static,
+    ) {
+        let crash = Box::new(crash);
+        self.0.lock().crash = Some(CommitCrash {
+            commits,
+            is_written,
+            crash,
+        });
+    }
+
+    /// Forgets the crash that was planned.
+    pub fn cancel_crash(&self) {
+        self.0.lock().crash = None;
+    }
+
+    /// The crash, if it is due in this commit, before it is written or after.
+    fn takes_crash(&self, is_written: bool) -> Option<Box<dyn FnOnce() + Send>> {
+        let mut disk = self.0.lock();
+        let planned = disk.crash.as_mut()?;
+        if planned.is_written != is_written {
+            return None;
+        }
+        if planned.commits > 0 {
+            planned.commits -= 1;
+            return None;
+        }
+        disk.crash.take().map(|planned| planned.crash)
+    }
+
     fn takes_failure(&self, failure: Failure) -> bool {
         let mut disk = self.0.lock();
         let takes = disk.failure == Some(failure);
@@ -118,6 +173,7 @@ impl SimulatedDisk {
             unsynced: Vec::new(),
             memory: Arc::clone(&memory),
             failed: false,
+            is_stopped: false,
             is_closed: false,
         };
         files.1.insert(id, file);
@@ -132,12 +188,19 @@ impl SimulatedDisk {
     /// Writes what the stores have in memory to disk, as they do from time to time.
     pub fn sync(&self) {
         let of_disk = |file: &&mut TreeFile| file.home.starts_with(&self.0.lock().folder);
-        let fails = self.takes_failure(Failure::Sync);
         for file in FILES.lock().1.values_mut().filter(of_disk) {
-            if fails && !file.unsynced.is_empty() {
+            if !file.unsynced.is_empty() && self.takes_failure(Failure::Sync) {
                 file.failed = true;
             }
             file.sync();
+        }
+    }
+
+    /// Stops the disk, as its machine crashes: what is written later is lost.
+    pub fn stop(&self) {
+        let of_disk = |file: &&mut TreeFile| file.home.starts_with(&self.0.lock().folder);
+        for file in FILES.lock().1.values_mut().filter(of_disk) {
+            file.is_stopped = true;
         }
     }
 
@@ -148,6 +211,7 @@ impl SimulatedDisk {
         for file in FILES.lock().1.values_mut().filter(of_folder) {
             let kept = chance(file.unsynced.len() + 1);
             let mut lost = file.unsynced.split_off(kept).into_iter();
+            file.is_stopped = false;
             file.sync();
             if tears && let Some(mut torn) = lost.next() {
                 torn.truncate(chance(torn.len() + 1));
@@ -176,7 +240,7 @@ impl SimulatedDisk {
 
 impl TreeFile {
     fn sync(&mut self) {
-        if !self.failed && !self.is_closed {
+        if !self.failed && !self.is_stopped && !self.is_closed {
             for batch in self.unsynced.drain(..) {
                 write(&mut self.on_disk, &batch);
             }
@@ -226,6 +290,9 @@ impl SimulatedTree {
             return Err(StoreError::Torn);
         }
         begin();
+        if let Some(crash) = self.disk.takes_crash(false) {
+            crash();
+        }
         if self.disk.takes_failure(Failure::Write) {
             let half = batch.len() / 2;
             write(&mut self.memory.lock(), &batch[..half].to_vec());
@@ -234,6 +301,9 @@ impl SimulatedTree {
         }
         write(&mut self.memory.lock(), &batch);
         self.with_file(|file| file.unsynced.push(batch));
+        if let Some(crash) = self.disk.takes_crash(true) {
+            crash();
+        }
         Ok(())
     }
 

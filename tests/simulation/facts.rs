@@ -1,0 +1,272 @@
+//! [`Facts`]: what boards and race cards must show of what the log has, by the rules that docs/feeding.md publishes.
+//! It shares no code with the folds.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use events::Moment;
+use jiff::Timestamp;
+use projections::{Checkpoint, Store};
+use serde_json::Value;
+
+use super::streams::{Stored, Stream};
+
+/// A smaller step back of the log's clock is none.
+const JITTER_US: i64 = 50_000;
+/// The servers of a cluster differ by less.
+const SKEW_US: i64 = 1_000_000;
+/// After a correction of the log's clock, events of the last 10 minutes are no older than those before it.
+const LATE_US: i64 = 600_000_000;
+
+/// The facts of the messages of a log, in its order.
+#[derive(Default)]
+pub(super) struct Facts {
+    /// When the log was created, and when it stored the last message.
+    log: Option<(Timestamp, Timestamp)>,
+    seq: u64,
+    clock_us: Option<i64>,
+    /// The log's clock stepped back.
+    has_stepped: bool,
+    /// By `date/venue/number`.
+    races: BTreeMap<String, RaceFacts>,
+}
+
+#[derive(Default)]
+struct RaceFacts {
+    ids: BTreeSet<String>,
+    quotes: Order,
+    /// The win price of each horse.
+    wins: BTreeMap<String, Possible>,
+    statuses: Order,
+    status: Possible,
+    has_result: bool,
+    cards: Order,
+    /// The distance on the card.
+    card: Possible,
+    /// Whether each horse is withdrawn.
+    withdrawals: BTreeMap<String, (Order, Possible)>,
+}
+
+/// The values that a view may show: one, but where the rules leave it open.
+pub(super) type Possible = BTreeSet<String>;
+
+/// The time of the latest event: at least, and at most.
+#[derive(Clone, Copy)]
+struct Order {
+    least: i64,
+    most: i64,
+}
+
+impl Default for Order {
+    fn default() -> Self {
+        Self {
+            least: i64::MIN,
+            most: i64::MIN,
+        }
+    }
+}
+
+/// An event as it is ordered.
+struct Event {
+    time: i64,
+    stored: i64,
+    /// It has the id of an earlier one, which the views may have forgotten.
+    is_repeated: bool,
+}
+
+impl Order {
+    /// Takes an event that says `value`.
+    fn take(&mut self, event: &Event, possible: &mut Possible, value: String) {
+        let &Event { time, stored, .. } = event;
+        let as_of = |latest: i64| time.min(stored.max(latest));
+        if time < self.least {
+            return;
+        }
+        if time < self.most || event.is_repeated {
+            self.most = self.most.max(as_of(self.most));
+        } else {
+            (self.least, self.most) = (as_of(self.least), as_of(self.most));
+            possible.clear();
+        }
+        possible.insert(value);
+    }
+
+    /// The clock of the log has stepped back to a time.
+    fn step_back(&mut self, to: i64, is_correction: bool) {
+        self.least = self.least.min(to - LATE_US);
+        self.most = (self.most).min(to - if is_correction { LATE_US } else { SKEW_US });
+    }
+}
+
+impl Facts {
+    /// Takes what the log has; from its beginning, if it has another history.
+    pub(super) fn follow(&mut self, stream: &Stream) {
+        let last = |seq| Some((stream.created, stream.messages.get(&seq)?.recorded_at));
+        if self.seq > 0 && last(self.seq) != self.log {
+            *self = Self::default();
+        }
+        for (seq, message) in stream.messages.range(self.seq + 1..) {
+            self.take(message);
+            self.seq = *seq;
+        }
+        self.log = last(self.seq);
+    }
+
+    fn take(&mut self, message: &Stored) {
+        let stored = message.recorded_at.as_microsecond();
+        self.pass_clock(stored);
+        let Some((race, event)) = parse(&message.subject, &message.payload) else {
+            return;
+        };
+        let facts = self.races.entry(race).or_default();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let time: Timestamp = text(&event["time"]).parse().expect("a time");
+        let is_repeated = !facts.ids.insert(text(&event["id"]));
+        if is_repeated && !self.has_stepped {
+            return;
+        }
+        let data = &event["data"];
+        let order = Event {
+            time: time.as_microsecond(),
+            stored,
+            is_repeated,
+        };
+        match event["type"].as_str().unwrap_or_default() {
+            "racing.odds.quoted.v1" => {
+                let runner = &data["runners"][0];
+                let win = facts.wins.entry(text(&runner["horse_no"])).or_default();
+                facts.quotes.take(&order, win, price(&runner["win"]));
+            }
+            "racing.race.status_changed.v1" => {
+                let status = text(&data["status"]);
+                facts.statuses.take(&order, &mut facts.status, status);
+            }
+            "racing.race.declared.v1" => {
+                let distance = data["distance"].to_string();
+                facts.cards.take(&order, &mut facts.card, distance);
+            }
+            "racing.result.declared.v1" => facts.has_result = true,
+            kind => {
+                let horse = text(&data["horse_no"]);
+                let (latest, is_withdrawn) = facts.withdrawals.entry(horse).or_default();
+                let withdraws = kind == "racing.runner.withdrawn.v1";
+                latest.take(&order, is_withdrawn, withdraws.to_string());
+            }
+        }
+    }
+
+    fn pass_clock(&mut self, stored: i64) {
+        let back = self.clock_us.unwrap_or(stored) - stored;
+        if back <= JITTER_US {
+            self.clock_us = self.clock_us.max(Some(stored));
+            return;
+        }
+        self.clock_us = Some(stored);
+        self.has_stepped = true;
+        for race in self.races.values_mut() {
+            let horses = race.withdrawals.values_mut().map(|(order, _)| order);
+            let others = [&mut race.quotes, &mut race.statuses, &mut race.cards];
+            for order in horses.chain(others) {
+                order.step_back(stored, back > SKEW_US);
+            }
+        }
+    }
+
+    /// Whether views at a checkpoint are to show these facts.
+    pub(super) fn are_of(&self, checkpoint: &Checkpoint) -> bool {
+        let created = |at| Moment::from(at).timestamp().to_string();
+        let is_of_log = |(created_at, recorded_at)| {
+            created(created_at) == checkpoint.log.created
+                && Some(Moment::from(recorded_at)) == checkpoint.recorded_at
+        };
+        self.seq == checkpoint.seq && self.log.is_some_and(is_of_log)
+    }
+
+    /// The win prices that the board of a race may have for a horse.
+    pub(super) fn win(&self, race: &str, horse: &str) -> Option<&Possible> {
+        self.races.get(race)?.wins.get(horse)
+    }
+
+    /// Checks that views show them.
+    pub(super) fn check(&self, store: &Store) -> Result<(), String> {
+        self.races
+            .iter()
+            .try_for_each(|(race, facts)| facts.check(race, store))
+    }
+}
+
+impl RaceFacts {
+    fn check(&self, race: &str, store: &Store) -> Result<(), String> {
+        if let Some(board) = view(store, "odds", race)? {
+            let runners = board["runners"].as_array().cloned().unwrap_or_default();
+            let quoted = runners.iter();
+            let shown = quoted.map(|runner| (runner["horse_no"].as_str(), price(&runner["win"])));
+            let shown: BTreeMap<_, _> = shown.collect();
+            // The price of a withdrawn horse is not shown.
+            let may_be_withdrawn = |horse: &String| {
+                let withdrawal = self.withdrawals.get(horse);
+                withdrawal.is_some_and(|(_, possible)| possible.contains("true"))
+            };
+            let is_shown =
+                |horse: &String, win: &Possible| !win.is_empty() && !may_be_withdrawn(horse);
+            for (horse, win) in self.wins.iter().filter(|(horse, win)| is_shown(horse, win)) {
+                let what = format!("the price of {horse} on the board of {race}");
+                is_one_of(&what, win, shown.get(&Some(horse.as_str())))?;
+            }
+        } else if self.wins.values().any(|win| !win.is_empty()) {
+            return Err(format!("there is no board of {race}"));
+        }
+        let Some(card) = view(store, "card", race)? else {
+            return match self.card.is_empty() {
+                true => Ok(()),
+                false => Err(format!("there is no card of {race}")),
+            };
+        };
+        let shown = card["distance"].to_string();
+        is_one_of(&format!("the distance of {race}"), &self.card, Some(&shown))?;
+        let result = Possible::from(["result".to_owned()]);
+        let status = if self.has_result {
+            &result
+        } else {
+            &self.status
+        };
+        if !status.is_empty() {
+            let shown = card["status"].as_str().map(str::to_owned);
+            is_one_of(&format!("the status of {race}"), status, shown.as_ref())?;
+        }
+        let withdrawn = card["withdrawn"].as_array().cloned().unwrap_or_default();
+        let withdrawals = self.withdrawals.iter();
+        for (horse, (_, is_withdrawn)) in withdrawals.filter(|(_, (_, of))| !of.is_empty()) {
+            let shown = withdrawn.iter().any(|shown| shown["horse_no"] == **horse);
+            let what = format!("whether {horse} is withdrawn");
+            is_one_of(&what, is_withdrawn, Some(&shown.to_string()))?;
+        }
+        Ok(())
+    }
+}
+
+fn is_one_of(what: &str, possible: &Possible, shown: Option<&String>) -> Result<(), String> {
+    match shown {
+        Some(shown) if possible.contains(shown) => Ok(()),
+        _ => Err(format!("{what} is {shown:?}, and the log has {possible:?}")),
+    }
+}
+
+fn view(store: &Store, kind: &str, race: &str) -> Result<Option<Value>, String> {
+    let (meeting, number) = race.rsplit_once('/').expect("a race");
+    let key = format!("{kind}/{meeting}/{number:0>3}");
+    let view = store.get(&key).map_err(|error| error.to_string())?;
+    Ok(view.map(|view| serde_json::from_slice(&view).expect("a view is JSON")))
+}
+
+/// A price as it is compared.
+pub(super) fn price(price: &Value) -> String {
+    format!("{:?}", price.as_f64())
+}
+
+/// The race and the event of a message; `None` if it is no event.
+pub(super) fn parse(subject: &str, payload: &[u8]) -> Option<(String, Value)> {
+    let event: Value = serde_json::from_slice(payload).ok()?;
+    event["specversion"].as_str()?;
+    let race = subject.splitn(3, '.').last()?;
+    Some((race.replace('.', "/"), event))
+}
