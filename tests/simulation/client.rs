@@ -150,6 +150,11 @@ impl Client {
             let Some(known) = &mut self.known else {
                 return Ok(());
             };
+            // A history that parts from it only later has begun since.
+            let begun = oracle.histories(&known.epoch, known.seq, known.recorded_at);
+            known.histories.extend(begun);
+            known.histories.sort_unstable();
+            known.histories.dedup();
             // As a client that reads too slowly is moved on.
             if position.head - from > 20 && self.chance.one_in(20) {
                 let conflated = feed.conflated(from, ConflatedBy::Backpressure, |_, _| true);
@@ -264,7 +269,7 @@ impl Known {
     }
 }
 
-/// Messages as they may be merged: of each race the last board, and all else.
+/// Messages as they may be merged: of each race that there is a board, and all else.
 fn conflated<'a>(frames: impl Iterator<Item = &'a Bytes>) -> BTreeMap<(String, u64), Value> {
     let mut merged = BTreeMap::new();
     for frame in frames {
@@ -279,10 +284,6 @@ fn conflated<'a>(frames: impl Iterator<Item = &'a Bytes>) -> BTreeMap<(String, u
             fields.remove(of_this_client);
         }
         let is_odds = fields["event"] == "odds_update";
-        if is_odds {
-            // The latest image may have a later status.
-            fields.remove("status");
-        }
         let name = |field: &str| message[field].to_string();
         let kind = name("event");
         let n = match is_odds {
@@ -290,7 +291,9 @@ fn conflated<'a>(frames: impl Iterator<Item = &'a Bytes>) -> BTreeMap<(String, u
             false => message["seq"].as_u64().unwrap_or(0),
         };
         let race = [name("date"), name("venue_code"), name("race_number"), kind].join(" ");
-        merged.insert((race, n), message);
+        // The latest image may have facts that came after the last message about odds.
+        let compared = if is_odds { Value::Null } else { message };
+        merged.insert((race, n), compared);
     }
     merged
 }
