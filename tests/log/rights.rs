@@ -423,7 +423,7 @@ async fn a_started_service_leaves_no_stream_to_create() {
 #[tokio::test]
 async fn a_stream_that_publishes_elsewhere_is_refused_and_a_copy_of_the_log_is_not() {
     let nats = Nats::start();
-    let jetstream = async_nats::jetstream::new(nats.client_of("admin").await);
+    let jetstream = patient_jetstream(nats.client_of("admin").await);
     let create = async |name: &str, change: &dyn Fn(&mut Config)| {
         let mut config = Config {
             name: name.to_owned(),
@@ -496,7 +496,7 @@ async fn a_stream_that_publishes_elsewhere_is_refused_and_a_copy_of_the_log_is_n
 async fn a_service_does_not_start_on_a_log_that_publishes_elsewhere() {
     let (nats, data) = (Nats::start(), tempfile::tempdir().unwrap());
     Railbird::start_in(&nats, data.path()).await.stop().await;
-    let jetstream = async_nats::jetstream::new(nats.client_of("admin").await);
+    let jetstream = patient_jetstream(nats.client_of("admin").await);
     let set = async |republish: Option<Republish>| {
         let found = jetstream.get_stream(ACCOUNTS.name).await.unwrap();
         let config = Config {
@@ -534,7 +534,7 @@ async fn a_service_does_not_start_on_a_log_that_publishes_elsewhere() {
 #[tokio::test]
 async fn a_service_does_not_start_beside_a_stream_that_publishes_elsewhere() {
     let (nats, data) = (Nats::start(), tempfile::tempdir().unwrap());
-    let jetstream = async_nats::jetstream::new(nats.client_of("admin").await);
+    let jetstream = patient_jetstream(nats.client_of("admin").await);
     let (source, destination) = (
         "$O.SNAPSHOTS.own".to_owned(),
         "$JS.API.STREAM.DELETE.RACING".to_owned(),
