@@ -48,6 +48,8 @@ pub(super) const DRAIN_DELAY_DEFAULT: SignedDuration = SignedDuration::from_secs
 const KEYS_STALE_MAX_MIN: SignedDuration = SignedDuration::from_secs(10);
 
 const NO_MAIL: &str = "sign-up is closed, and mails wait";
+const NO_SNAPSHOTS: &str =
+    "--snapshot-secret is not set, so a start without views folds the whole log";
 const KEY_IS_MISSING: &str = "--tls-cert needs --tls-key";
 const CERT_IS_MISSING: &str = "--tls-key needs --tls-cert";
 
@@ -203,15 +205,11 @@ impl ServiceArgs {
             };
             format!("{}{file}", plans.names())
         });
-        let snapshot_secret =
-            checks.add(
-                "snapshots",
-                self.snapshot_secret.read(),
-                |secret| match secret {
-                    Some(_) => "signed".to_owned(),
-                    None => "none: --snapshot-secret is not set, so a start without views folds the whole log".to_owned(),
-                },
-            );
+        let snapshot_secret = self.snapshot_secret.read();
+        let snapshot_secret = checks.add("snapshots", snapshot_secret, |secret| match secret {
+            Some(_) => "signed".to_owned(),
+            None => format!("none: {NO_SNAPSHOTS}"),
+        });
         addresses?;
         Some(ServiceParts {
             admin_token: admin_token?,
@@ -396,6 +394,7 @@ impl Serve {
             service = Service::start(config, shutdown.clone()) => service?,
             () = signals.next() => {
                 tracing::info!("stopped during the start");
+        let signs_snapshots = config.snapshot_secret.is_some();
                 return Ok(());
             }
         };
@@ -408,6 +407,9 @@ impl Serve {
         let app = Arc::clone(&service.app);
         let reload = Reload {
             plans: self.service.plans.clone(),
+        if !signs_snapshots {
+            tracing::warn!("there are no snapshots: {NO_SNAPSHOTS}");
+        }
             keys: Arc::clone(&app.keys),
             tls,
         };
