@@ -28,7 +28,7 @@ use super::reload::Reload;
 use super::running::{RunningService, STOP_TIMEOUT, keep_files_private};
 use super::service_manager::ServiceManager;
 use super::snapshot::SnapshotSecretFlag;
-use super::variables::check_variables;
+use super::variables::unknown_variables;
 use super::{Cli, Nats, PlansFlag, WrongConfiguration};
 use crate::accounts::{DEV_ENV, WRITE_USE_EVERY};
 use crate::app::{Config, Service};
@@ -332,10 +332,15 @@ impl Serve {
     /// Reads and checks all that the flags name, without touching the data folder, the addresses or NATS. `None` if a
     /// part cannot be used.
     pub(super) fn config(&self, checks: &mut Checks) -> Option<Config> {
-        let variables = check_variables(&Cli::command());
-        checks.add("variables", variables, |()| {
-            "no name that looks mistyped".to_owned()
-        });
+        let unknown = unknown_variables(&Cli::command());
+        if unknown.is_empty() {
+            checks.add("variables", Ok::<_, &str>(()), |()| {
+                "all are known".to_owned()
+            });
+        }
+        for error in unknown {
+            checks.add("variables", Err::<(), _>(error), |()| String::new());
+        }
         checks.add("data", check_folder(&self.data), |()| {
             self.data.display().to_string()
         });
@@ -389,12 +394,12 @@ impl Serve {
         let config = config.context("the configuration is not complete")?;
         let manager = ServiceManager::connect();
         let tls = config.tls.clone();
+        let signs_snapshots = config.snapshot_secret.is_some();
         let shutdown = Shutdown::new();
         let service = tokio::select! {
             service = Service::start(config, shutdown.clone()) => service?,
             () = signals.next() => {
                 tracing::info!("stopped during the start");
-        let signs_snapshots = config.snapshot_secret.is_some();
                 return Ok(());
             }
         };
@@ -402,14 +407,14 @@ impl Serve {
         if !service.app.can_mail {
             tracing::warn!("--smtp-url is not set: {NO_MAIL}");
         }
+        if !signs_snapshots {
+            tracing::warn!("there are no snapshots: {NO_SNAPSHOTS}");
+        }
         manager.listening();
         manager.send_signs_of_life(service.runtimes());
         let app = Arc::clone(&service.app);
         let reload = Reload {
             plans: self.service.plans.clone(),
-        if !signs_snapshots {
-            tracing::warn!("there are no snapshots: {NO_SNAPSHOTS}");
-        }
             keys: Arc::clone(&app.keys),
             tls,
         };
