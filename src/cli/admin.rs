@@ -19,7 +19,7 @@ pub(super) const ADMIN_DEFAULT: &str = "127.0.0.1:9090";
 
 /// Fewer characters could be guessed: nothing limits the attempts.
 const TOKEN_CHARS_MIN: usize = 16;
-const TOKEN_VARIABLE: &str = "RAILBIRD_ADMIN_TOKEN";
+pub(super) const TOKEN_VARIABLE: &str = "RAILBIRD_ADMIN_TOKEN";
 const TOKEN_FORM: &str =
     "--admin-token, or its file: a token is 16 visible ASCII characters or more";
 

@@ -19,7 +19,7 @@ const TIMEOUT: RangeInclusive<SignedDuration> =
 /// The sender of the mails of `dev`, which are not sent.
 const DEV_SENDER: &str = "Railbird <keys@localhost>";
 
-const SMTP_VARIABLE: &str = "RAILBIRD_SMTP_URL";
+pub(super) const SMTP_VARIABLE: &str = "RAILBIRD_SMTP_URL";
 
 /// The mail settings. They are parsed later, because command line errors repeat the value, which may contain a
 /// password.

@@ -2,7 +2,20 @@
 
 use std::env;
 
-use super::WrongConfiguration;
+use super::admin::TOKEN_VARIABLE;
+use super::mailing::SMTP_VARIABLE;
+use super::snapshot::SECRET_VARIABLE;
+use super::watch::KEY_VARIABLE;
+use super::{NATS_VARIABLE, WrongConfiguration};
+
+/// The variables of secrets. The file of each is in `<variable>_FILE`.
+pub(super) const SECRETS: [&str; 5] = [
+    NATS_VARIABLE,
+    SMTP_VARIABLE,
+    TOKEN_VARIABLE,
+    SECRET_VARIABLE,
+    KEY_VARIABLE,
+];
 
 /// The secret of a flag or its variable, or the content of the file that `<variable>_FILE` names. The flag takes
 /// precedence. An empty variable counts as unset, as for all flags.
@@ -13,6 +26,7 @@ pub(super) fn read_secret(
     variable: &str,
     value: Option<&str>,
 ) -> Result<Option<String>, WrongConfiguration> {
+    debug_assert!(SECRETS.contains(&variable), "{variable}");
     let file_variable = format!("{variable}_FILE");
     let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
     let file = set(&file_variable);

@@ -15,7 +15,7 @@ use crate::log::Log;
 use crate::projector::snapshots::{RefusedSnapshot, SnapshotSecret, ViewsSnapshot, restore};
 use crate::projector::views::Views;
 
-const SECRET_VARIABLE: &str = "RAILBIRD_SNAPSHOT_SECRET";
+pub(super) const SECRET_VARIABLE: &str = "RAILBIRD_SNAPSHOT_SECRET";
 
 /// The secret of the replicas. It is parsed later, because command line errors repeat the value.
 #[derive(Debug, Clone, Args)]

@@ -15,7 +15,7 @@ use crate::shutdown::Signals;
 
 /// The file in which `railbird dev` stores its key.
 const DEV_KEY: &str = ".railbird/dev.key";
-const KEY_VARIABLE: &str = "RAILBIRD_API_KEY";
+pub(super) const KEY_VARIABLE: &str = "RAILBIRD_API_KEY";
 const NO_KEY: &str = "there is no API key: use --api-key-file, --api-key or RAILBIRD_API_KEY; \
                       `railbird keys issue --plan PLAN` creates a key";
 

@@ -128,7 +128,9 @@ mod tracer {
         // It stops itself until it is traced.
         let mut shell = Command::new("sh");
         let stopped = ["-c", "kill -STOP $$; exec \"$0\" \"$@\""];
-        let child = shell.args(stopped).args(command).spawn().unwrap();
+        // The service knows no such variable.
+        shell.args(stopped).args(command).env_remove(super::FILE);
+        let child = shell.spawn().unwrap();
         let child = Pid::from_raw(i32::try_from(child.id()).unwrap());
         waitpid(child, Some(WaitPidFlag::WUNTRACED)).unwrap();
         let options = Options::PTRACE_O_TRACESYSGOOD

@@ -221,6 +221,9 @@ mod tracer {
         let child = shell
             .args(["-c", "kill -STOP $$; exec \"$0\" \"$@\""])
             .args(command)
+            // The service knows no such variables.
+            .env_remove(OUTPUT)
+            .env_remove(FOLDER)
             .spawn();
         let child = Pid::from_raw(i32::try_from(child.unwrap().id()).unwrap());
         waitpid(child, Some(WaitPidFlag::WUNTRACED)).unwrap();
