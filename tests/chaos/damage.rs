@@ -63,7 +63,7 @@ fn damage_some(data: &Path, rng: &mut Rng, budget: &mut Budget) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn damaged_files_give_no_wrong_answer_and_are_healed() {
-    let mut budget = Budget::of("damage");
+    let mut budget = Budget::of("damage", 3);
     let (nats, data) = (Nats::start(), tempfile::tempdir().unwrap());
     let mut quotes = Quotes::begin(&nats).await;
     quotes.publish(&nats, 50).await;

@@ -224,7 +224,7 @@ async fn limit_memory(nats: &Nats, quotes: &mut Quotes, rng: &mut Rng) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_service_without_resources_gives_no_wrong_answer_and_recovers() {
     let limits_threads = threads_can_be_limited();
-    let mut budget = Budget::of("exhaustion");
+    let mut budget = Budget::of("exhaustion", 3);
     let nats = Nats::start();
     let mut quotes = Quotes::begin(&nats).await;
     quotes.publish(&nats, 100).await;

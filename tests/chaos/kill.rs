@@ -150,7 +150,7 @@ async fn post_to(admin: SocketAddr, path: &'static str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_lost_repeated_or_wrong_when_anything_is_killed_at_any_time() {
-    let mut budget = Budget::of("kill");
+    let mut budget = Budget::of("kill", 1);
     while let Some(rng) = budget.next_round() {
         round(&mut budget, rng).await;
     }
@@ -167,7 +167,10 @@ async fn round(budget: &mut Budget, mut rng: Rng) {
         replica,
         has_lost_data: false,
     };
-    for _ in 0..KILLS_PER_ROUND {
+    for n in 0..KILLS_PER_ROUND {
+        if n > 0 && !budget.has_time() {
+            break;
+        }
         if rng.happens(RESTORES_PERCENT) {
             world.restore(budget, &mut rng).await;
         } else {

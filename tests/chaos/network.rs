@@ -193,7 +193,7 @@ async fn nothing_acknowledged_is_lost_and_nothing_is_sent_twice_through_faults()
     if program("haproxy").is_none() {
         return;
     }
-    let mut budget = Budget::of("network");
+    let mut budget = Budget::of("network", 1);
     while let Some(rng) = budget.next_round() {
         round(&mut budget, rng).await;
     }
@@ -218,6 +218,9 @@ async fn round(budget: &mut Budget, mut rng: Rng) {
     let mut kinds = KINDS.repeat(faults.div_ceil(KINDS.len()));
     rng.shuffle(&mut kinds);
     for (n, kind) in kinds.into_iter().take(faults).enumerate() {
+        if n > 0 && !budget.has_time() {
+            break;
+        }
         let target = world.target(n % 2 == 0, &mut rng).await;
         one_fault(budget, &mut world, kind, target, &mut rng).await;
         sleep(PAUSE).await;

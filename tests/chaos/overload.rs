@@ -35,7 +35,7 @@ const RECOVERED_MAX: Duration = Duration::from_secs(5);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_times_the_load_loses_nothing_and_is_served_as_well_as_before() {
-    let mut budget = Budget::of("overload");
+    let mut budget = Budget::of("overload", 1);
     while let Some(rng) = budget.next_round() {
         round(&mut budget, rng).await;
     }
