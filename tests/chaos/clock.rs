@@ -147,7 +147,7 @@ async fn round(budget: &mut Budget, mut rng: Rng) {
     let admin = async || nats.client_of("admin").await;
     let until_served = async |last| replica.until_served(last).await;
     let outcome = traffic.check(budget, admin, http, until_served).await;
-    assert_eq!(outcome.gets.without_answer, Vec::<String>::new());
+    outcome.gets.assert_answered(budget);
     let tally = outcome.sockets;
     assert_eq!((tally.not_recovered, tally.resyncs), (0, 0), "{tally:?}");
 }

@@ -183,7 +183,8 @@ async fn round(budget: &mut Budget, mut rng: Rng) {
     let outcome = traffic.check(budget, admin, http, until_served).await;
     world.check().await;
     let tally = outcome.sockets;
-    if !world.has_lost_data {
+    // On a machine with other work, a restarted service may not read the last events again in time.
+    if budget.is_long() && !world.has_lost_data {
         assert_eq!((tally.not_recovered, tally.resyncs), (0, 0), "{tally:?}");
     }
 }

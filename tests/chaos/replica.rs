@@ -5,9 +5,9 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
+use socket2::Socket;
 use tempfile::TempDir;
 
-use crate::ops::proxy::free_address;
 use crate::support::*;
 
 pub(super) struct Replica {
@@ -15,6 +15,8 @@ pub(super) struct Replica {
     nats: String,
     data: TempDir,
     serving: Serving,
+    /// While it is down, nothing else gets its port.
+    kept_port: Option<Socket>,
 }
 
 impl Replica {
@@ -25,13 +27,15 @@ impl Replica {
 
     /// The same with a command of its own, which runs once.
     pub(super) fn start_by(command: Command, nats: &str) -> Self {
-        let (http, data) = (free_address(), tempfile::tempdir().unwrap());
+        let (kept_port, data) = (kept_port(0), tempfile::tempdir().unwrap());
+        let http = kept_port.local_addr().unwrap().as_socket().unwrap();
         let serving = serve(command, nats, http, data.path());
         Self {
             http,
             nats: nats.to_owned(),
             data,
             serving,
+            kept_port: None,
         }
     }
 
@@ -57,11 +61,13 @@ impl Replica {
     /// kill -9.
     pub(super) fn kill(&mut self) {
         self.serving.kill();
+        self.kept_port = Some(kept_port(self.http.port()));
     }
 
     /// Starts it again after it was killed.
     pub(super) fn restart(&mut self) {
         self.serving = serve(command(), &self.nats, self.http, self.data.path());
+        self.kept_port = None;
     }
 
     /// Starts it again on an empty data folder.
