@@ -110,7 +110,7 @@ fn descriptors(serving: &Serving) -> usize {
 }
 
 /// A service on a disk of its own, which is filled.
-async fn fill_disk(nats: &Nats, quotes: &mut Quotes, resource: Resource) {
+async fn fill_disk(nats: &Nats, quotes: &Quotes, resource: Resource) {
     let data = tempfile::tempdir().unwrap();
     let size = if resource == Resource::Bytes {
         "64m"
@@ -143,7 +143,7 @@ async fn fill_disk(nats: &Nats, quotes: &mut Quotes, resource: Resource) {
 }
 
 /// A service on which a limit is set while it serves, and maybe while it builds new views.
-async fn limit_serving(nats: &Nats, quotes: &mut Quotes, resource: Resource, rng: &mut Rng) {
+async fn limit_serving(nats: &Nats, quotes: &Quotes, resource: Resource, rng: &mut Rng) {
     let data = tempfile::tempdir().unwrap();
     chown(data.path(), Some(USER), None).unwrap();
     let command = limited("nproc=4096", Path::new(env!("CARGO_BIN_EXE_railbird")));
@@ -220,7 +220,7 @@ async fn limit_opening(nats: &Nats, quotes: &Quotes, resource: Resource, rng: &m
 }
 
 /// A service whose memory is limited. If that ends it, another one continues.
-async fn limit_memory(nats: &Nats, quotes: &mut Quotes, rng: &mut Rng) {
+async fn limit_memory(nats: &Nats, quotes: &Quotes, rng: &mut Rng) {
     let data = tempfile::tempdir().unwrap();
     let mut serving = Serving::start(nats, data.path());
     until_valid(serving.http, &quotes.valid).await;
@@ -243,17 +243,17 @@ async fn a_service_without_resources_gives_no_wrong_answer_and_recovers() {
     let choices = Resource::choices();
     let mut budget = Budget::of("exhaustion", 3);
     let nats = Nats::start();
-    let mut quotes = Quotes::begin(&nats).await;
+    let quotes = Quotes::begin(&nats).await;
     quotes.publish(&nats, 100).await;
     while let Some(mut rng) = budget.next_round() {
         let resource = *rng.of(&choices);
         budget.step(format!("{resource:?}"));
         match resource {
-            Resource::Bytes | Resource::Inodes => fill_disk(&nats, &mut quotes, resource).await,
-            Resource::Memory => limit_memory(&nats, &mut quotes, &mut rng).await,
+            Resource::Bytes | Resource::Inodes => fill_disk(&nats, &quotes, resource).await,
+            Resource::Memory => limit_memory(&nats, &quotes, &mut rng).await,
             _ if rng.happens(50) => limit_opening(&nats, &quotes, resource, &mut rng).await,
             Resource::Threads | Resource::Descriptors => {
-                limit_serving(&nats, &mut quotes, resource, &mut rng).await;
+                limit_serving(&nats, &quotes, resource, &mut rng).await;
             }
         }
         budget.count("exhaustions", 1);

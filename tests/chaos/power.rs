@@ -144,7 +144,7 @@ struct ServiceRecording {
 impl ServiceRecording {
     async fn make() -> Self {
         let mut nats = Nats::start();
-        let mut quotes = Quotes::begin(&nats).await;
+        let quotes = Quotes::begin(&nats).await;
         nats.kill();
         let accounts = nats.back_up(ACCOUNTS.name);
         nats.start_again();
