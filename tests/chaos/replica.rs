@@ -51,6 +51,15 @@ impl Replica {
         .await;
     }
 
+    /// Waits until it says that its views may be old, or they include events after this one.
+    pub(super) async fn until_old_or_after(&self, seq: u64) {
+        eventually("the replica notices that it is cut off", async || {
+            self.status().await["feed"]["state"] != "live"
+                || self.digest().await["seq"].as_u64() > Some(seq)
+        })
+        .await;
+    }
+
     /// Compares its views with those of a fold of the log from the start, in another process.
     pub(super) async fn verify(&self, nats: &Nats) {
         let (admin, url) = (self.admin().to_string(), nats.url());
