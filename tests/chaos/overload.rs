@@ -87,7 +87,12 @@ async fn goodput(http: SocketAddr, key: &str, clients: usize, lasting: Duration)
     let until = Instant::now() + lasting;
     let mut running = JoinSet::new();
     for n in 0..clients {
-        let path = format!("/api/v1/odds/{DATE}/1?venue={}", VENUES[n % VENUES.len()]);
+        let venue = VENUES[n / 3 % VENUES.len()];
+        let path = match n % 3 {
+            0 => format!("/api/v1/odds/{DATE}/1?venue={venue}"),
+            1 => format!("/api/v1/odds/{DATE}/1/history?venue={venue}&limit=100"),
+            _ => format!("/api/v1/racecards/{DATE}?venue={venue}"),
+        };
         running.spawn(get_until(until, http, path, key.to_owned()));
     }
     running.join_all().await.into_iter().sum()
