@@ -560,8 +560,8 @@ pub(crate) fn without_leases(conf: String) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Keeps a port from every other process. Connections to it are refused.
-fn kept_port(port: u16) -> Socket {
+/// Keeps a port, or a free one if it is 0, from every other process. Connections to it are refused.
+pub(crate) fn kept_port(port: u16) -> Socket {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     // As a server does, so that both can have the port until one of them listens.
     socket.set_reuse_address(true).unwrap();
