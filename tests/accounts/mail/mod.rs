@@ -529,7 +529,7 @@ async fn a_cut_connection_leaves_no_second_link() {
 #[tokio::test]
 async fn a_mail_is_given_up_after_a_day() {
     let mut fixture = MailFixture::start().await;
-    fixture.server.at("rcpt", "451 later", 2).await;
+    fixture.server.at("mail", "451 later", 2).await;
     for (name, hours) in [("patient", 23), ("over", 25)] {
         fixture.subscribe(name).await;
         let began = Timestamp::now() - SignedDuration::from_hours(hours);
