@@ -460,8 +460,8 @@ impl Projector {
         }
         // Before the views are live the step has no updates, and the feed does not pass events without theirs.
         if live {
-            self.feed
-                .publish(step.updates, &events, checkpoint.open_from());
+            let log_time = checkpoint.clock.latest_time();
+            self.feed.publish(step.updates, &events, log_time);
             if checkpoint.open_from() < open_from {
                 let store = Arc::clone(fold.store());
                 let open = blocking(fold.name(), move || open_races(&store)).await?;
