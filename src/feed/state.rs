@@ -303,7 +303,7 @@ impl FeedState {
         metrics::open_race_left_out();
         if self.left_out.is_power_of_two() {
             let left_out = self.left_out;
-            tracing::warn!(%race, left_out, "too many races are open, new clients are sent no image of some");
+            tracing::warn!(%race, left_out, "a race has no image for new clients: too many are open, or it is too far ahead");
         }
     }
 

@@ -319,7 +319,7 @@ impl Reader {
         // At first the leader is asked, for a consumer reads faster.
         let may_lack_leader =
             self.log.is_clustered() && (self.single_reads.is_after_loss || self.failures > 0);
-        if !is_safe || !may_lack_leader {
+        if !is_safe || !may_lack_leader || !self.any_server_has_position().await {
             return messages;
         }
         for seq in self.position.seq + 1..=self.position.seq + single_reads::AFTER_LOSS {
@@ -333,6 +333,18 @@ impl Reader {
             }
         }
         messages
+    }
+
+    /// Whether a server has the last message that was read, as it was read. Else what follows may be of another history,
+    /// as after a restore: only [`Self::check_identity`] knows.
+    async fn any_server_has_position(&self) -> bool {
+        let Some(recorded_at) = self.position.recorded_at else {
+            return false;
+        };
+        let found = self
+            .log
+            .message_of_any_server(self.stream, self.position.seq);
+        matches!(found.await, Ok(Some(found)) if found.recorded_at == recorded_at)
     }
 
     fn failed(&mut self, error: &LogError) {

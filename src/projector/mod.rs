@@ -480,7 +480,8 @@ impl Projector {
             self.go_live(&fold).await?;
         }
         if head.is_some() {
-            self.continuity.note(&fold.checkpoint().clone().into());
+            self.continuity
+                .note_views(&fold.checkpoint().clone().into());
         }
         Ok(fold)
     }
