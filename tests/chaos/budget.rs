@@ -95,6 +95,13 @@ impl Budget {
         *most = millis.max(*most);
     }
 
+    /// Adds a column with how many there are at least of another one in a long run, at so many an hour.
+    pub(super) fn expect_an_hour(&mut self, column: &'static str, expected: u64) {
+        if let End::After(duration) = self.end {
+            self.count(column, expected * duration.as_secs() / 3_600);
+        }
+    }
+
     /// Prints the row of the rig.
     pub(super) fn end(self) {
         let counts = self.counts.iter();

@@ -12,6 +12,10 @@ use crate::support::*;
 
 /// The time within which damage is healed, on a machine that has nothing else to do.
 const HEALED_WITHIN: Duration = Duration::from_secs(60);
+/// How much is damaged at a time.
+const DAMAGES_MAX: u64 = 8;
+/// 500 in the share of this rig of two hours.
+const DAMAGES_AN_HOUR: u64 = 1_630;
 
 /// All files below a folder that have bytes, in a fixed order, but those that were set aside.
 fn files(folder: &Path) -> Vec<PathBuf> {
@@ -54,7 +58,7 @@ fn damage(data: &Path, rng: &mut Rng) -> String {
 }
 
 fn damage_some(data: &Path, rng: &mut Rng, budget: &mut Budget) {
-    for _ in 0..=rng.below(4) {
+    for _ in 0..=rng.below(DAMAGES_MAX) {
         let what = damage(data, rng);
         budget.step(what);
         budget.count("damages", 1);
@@ -111,5 +115,6 @@ async fn damaged_files_give_no_wrong_answer_and_are_healed() {
             budget.count("stores replaced", 1);
         }
     }
+    budget.expect_an_hour("damages expected", DAMAGES_AN_HOUR);
     budget.end();
 }

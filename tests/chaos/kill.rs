@@ -18,7 +18,10 @@ const LOAD: Load = Load {
     sockets: 0..20,
     gets_per_second: 50,
 };
-const KILLS_PER_ROUND: u64 = 5;
+const SHORT_KILLS: u64 = 5;
+const LONG_KILLS: u64 = 20;
+/// 200 in the share of this rig of two hours.
+const KILLS_AN_HOUR: u64 = 650;
 /// A kill comes within this time after its activity has begun: rebuilds of so few events are over then.
 const DELAY_MS_MAX: u64 = 600;
 const DOWN_MS_MAX: u64 = 400;
@@ -162,6 +165,7 @@ async fn nothing_is_lost_repeated_or_wrong_when_anything_is_killed_at_any_time()
     while let Some(rng) = budget.next_round() {
         round(&mut budget, rng).await;
     }
+    budget.expect_an_hour("kills expected", KILLS_AN_HOUR);
     budget.end();
 }
 
@@ -175,7 +179,12 @@ async fn round(budget: &mut Budget, mut rng: Rng) {
         replica,
         has_lost_data: false,
     };
-    for n in 0..KILLS_PER_ROUND {
+    let kills = if budget.is_long() {
+        LONG_KILLS
+    } else {
+        SHORT_KILLS
+    };
+    for n in 0..kills {
         if n > 0 && !budget.has_time() {
             break;
         }
