@@ -2,18 +2,19 @@
 
 use std::env;
 
-use super::admin::TOKEN_VARIABLE;
-use super::mailing::SMTP_VARIABLE;
-use super::snapshot::SECRET_VARIABLE;
-use super::watch::KEY_VARIABLE;
-use super::{NATS_VARIABLE, WrongConfiguration};
+use super::WrongConfiguration;
 
+pub(super) const NATS_VARIABLE: &str = "RAILBIRD_NATS";
+pub(super) const SMTP_VARIABLE: &str = "RAILBIRD_SMTP_URL";
+pub(super) const TOKEN_VARIABLE: &str = "RAILBIRD_ADMIN_TOKEN";
+pub(super) const SNAPSHOT_VARIABLE: &str = "RAILBIRD_SNAPSHOT_SECRET";
+pub(super) const KEY_VARIABLE: &str = "RAILBIRD_API_KEY";
 /// The variables of secrets. The file of each is in `<variable>_FILE`.
 pub(super) const SECRETS: [&str; 5] = [
     NATS_VARIABLE,
     SMTP_VARIABLE,
     TOKEN_VARIABLE,
-    SECRET_VARIABLE,
+    SNAPSHOT_VARIABLE,
     KEY_VARIABLE,
 ];
 

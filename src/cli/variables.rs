@@ -83,7 +83,7 @@ mod tests {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
         match fs::read_dir(&path) {
             Ok(entries) => entries
-                .map(|entry| entry.expect(path.to_str().expect("UTF-8")).path())
+                .map(|entry| entry.expect("an entry").path())
                 .collect(),
             Err(_) => vec![path],
         }

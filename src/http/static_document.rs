@@ -70,7 +70,7 @@ impl StaticDocument {
     }
 }
 
-/// Marks an answer that is not compressed again: for each `x-gzip` or `*`, that would take the time of a large document.
+/// Marks an answer that is not compressed again: for each `x-gzip` or `*` that would take the time of the document.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SentAsItIs;
 
