@@ -635,6 +635,8 @@ fn races_on_a_card_are_open_before_all_others_and_those_near_today_before_later_
         "2026-10-03 ZZ 1",
         "2026-10-05 HV 1",
     ];
+    // Races of the day before are not over everywhere yet.
+    let morning = Moment::parse("2026-10-03T11:59:59Z").ok();
     let mut model = Model::default();
     let on_card = on_card.map(|race| opened(&mut model, race, true));
     let quoted = quoted.map(|race| opened(&mut model, race, false));
@@ -647,14 +649,10 @@ fn races_on_a_card_are_open_before_all_others_and_those_near_today_before_later_
     for updates in orders {
         let feed = Feed::bounded(SMALL);
         let mut seq = 0;
-        feed.publish(Vec::new(), &[], noon("2026-10-03"));
+        feed.publish(Vec::new(), &[], morning);
         for update in updates {
             seq += 1;
-            feed.publish(
-                vec![LiveUpdate { seq, ..update }],
-                &events(seq),
-                noon("2026-10-03"),
-            );
+            feed.publish(vec![LiveUpdate { seq, ..update }], &events(seq), morning);
         }
         assert_eq!(open_now(&feed), nearest);
         assert_eq!(feed.state.lock().left_out, 4);
