@@ -208,9 +208,11 @@ impl Service {
         self.admin.listener.local_addr()
     }
 
-    /// The threads of requests and of the log.
+    /// The threads of requests, of the log, and of the live channel.
     pub fn runtimes(&self) -> Vec<Handle> {
-        vec![Handle::current(), self.log_runtime.handle().clone()]
+        let mut runtimes = vec![Handle::current(), self.log_runtime.handle().clone()];
+        runtimes.extend(self.app.fan_out.runtimes());
+        runtimes
     }
 
     /// Serves until the shutdown, drains, and flushes the store.

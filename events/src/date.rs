@@ -73,6 +73,11 @@ impl RacingDate {
         Self(last_zone.to_datetime(time.timestamp()).date())
     }
 
+    /// The date at a time, in UTC.
+    pub fn at(time: Moment) -> Self {
+        Self(Offset::UTC.to_datetime(time.timestamp()).date())
+    }
+
     /// The calendar date.
     pub fn civil(self) -> Date {
         self.0

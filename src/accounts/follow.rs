@@ -9,7 +9,8 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use super::{AccountEvent, Actor, Fact, KeyCache, KeyId, Ledger, Revocations, now};
 use crate::log::{
-    ACCOUNTS, Batch, Continuity, Log, LogError, LogReplaced, LogState, ReadPosition, Resolution,
+    ACCOUNTS, Batch, Continuity, Head, Log, LogError, LogReplaced, LogState, ReadPosition,
+    Resolution,
 };
 use crate::metrics;
 
@@ -97,43 +98,63 @@ impl Follower {
                 Ok(batch) => batch,
                 Err(error) => return error,
             };
-            let keys = &self.keys;
-            let mut missing = Vec::new();
-            let mut next = Ledger::default();
-            self.ledger.send_if_modified(|ledger| {
-                // Nobody relies on a part of the stream: only then is it not copied.
-                next = if keys.is_complete() {
-                    ledger.clone()
-                } else {
-                    take(ledger)
-                };
-                false
-            });
-            let changed = fold(&mut next, &batch);
-            let is_read = next.seq() >= state.last_seq || batch.is_at_end(next.seq());
-            if keys.is_complete() || is_read {
-                missing = self.revocations.missing_from(&next, now());
-                self.revocations.note(&next);
+            if batch.messages.is_empty() && self.keys.is_complete() {
+                self.advance(batch.head).await;
+            } else {
+                self.apply(&batch, state).await;
             }
-            // Before a key is rejected: no loss of power may take back what was answered.
-            self.revocations.save().await;
-            // The cache is updated before the receivers are notified, so they find both in step.
-            self.ledger.send_modify(|ledger| {
-                *ledger = next;
-                if keys.is_complete() {
-                    keys.update(ledger, &changed, now());
-                } else if is_read && missing.is_empty() {
-                    keys.fill(ledger, now());
-                }
-                keys.advance(batch.head, ledger.seq());
-            });
-            self.append(missing).await;
             let read = reader.position();
-            if keys.is_complete() && self.read.as_ref() != Some(read) {
+            if self.keys.is_complete() && self.read.as_ref() != Some(read) {
                 self.continuity.note(read);
             }
             self.read = Some(read.clone());
         }
+    }
+
+    /// Notes that nothing has followed. An overlap that the stream does not know may have ended meanwhile.
+    async fn advance(&mut self, head: Option<Head>) {
+        let missing = {
+            let ledger = self.ledger.borrow();
+            self.keys.advance(head, ledger.seq());
+            self.revocations.missing_from(&ledger, now())
+        };
+        self.revocations.save().await;
+        self.append(missing).await;
+    }
+
+    /// Folds a batch, remembers what has ended, and updates the cache.
+    async fn apply(&mut self, batch: &Batch, state: &LogState) {
+        let keys = &self.keys;
+        let mut missing = Vec::new();
+        let mut next = Ledger::default();
+        self.ledger.send_if_modified(|ledger| {
+            // Nobody relies on a part of the stream: only then is it not copied.
+            next = if keys.is_complete() {
+                ledger.clone()
+            } else {
+                take(ledger)
+            };
+            false
+        });
+        let changed = fold(&mut next, batch);
+        let is_read = next.seq() >= state.last_seq || batch.is_at_end(next.seq());
+        if keys.is_complete() || is_read {
+            missing = self.revocations.missing_from(&next, now());
+            self.revocations.note(&next);
+        }
+        // Before a key is rejected: no loss of power may take back what was answered.
+        self.revocations.save().await;
+        // The cache is updated before the receivers are notified, so they find both in step.
+        self.ledger.send_modify(|ledger| {
+            *ledger = next;
+            if keys.is_complete() {
+                keys.update(ledger, &changed, now());
+            } else if is_read && missing.is_empty() {
+                keys.fill(ledger, now());
+            }
+            keys.advance(batch.head, ledger.seq());
+        });
+        self.append(missing).await;
     }
 
     /// Appends what the stream lacks. The next batch has it, from here or from another replica; if this fails, it is

@@ -6,15 +6,20 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use events::{Moment, Text};
 use serde::{Deserialize, Serialize};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 use super::{Fact, Holder, KeyId, KeyRevoked, Ledger, SubscriptionForgotten, SubscriptionId};
 use crate::atomic_file::{read_json, replace_json};
 use crate::task;
 
 const FILE: &str = "ended.json";
+/// How long keys wait for the file. A disk that hangs must not delay a revocation beyond its 5 s.
+const WRITE_WAIT: Duration = Duration::from_secs(2);
 const REASON: &str = "ended before the stream was restored";
 
 /// What has ended, and the file of it.
@@ -24,6 +29,14 @@ pub struct Revocations {
     known: Record,
     /// The file has all that is known.
     is_saved: bool,
+    writing: Option<Writing>,
+}
+
+/// A record that is being written. On a disk that hangs this never ends.
+#[derive(Debug)]
+struct Writing {
+    record: Record,
+    done: JoinHandle<io::Result<()>>,
 }
 
 /// The content of the file.
@@ -56,6 +69,7 @@ impl Revocations {
             path,
             known,
             is_saved,
+            writing: None,
         })
     }
 
@@ -115,24 +129,38 @@ impl Revocations {
         subscriptions.chain(keys).collect()
     }
 
-    /// Writes the file if it is out of date. A failed write is tried again at the next call.
+    /// Writes the file if it is out of date, and waits for that, but for a bounded time and only once. What failed is
+    /// tried again at the next call.
     pub(super) async fn save(&mut self) {
-        if self.is_saved {
-            return;
-        }
-        let path = self.path.clone();
-        let known = self.known.clone();
-        let writing = task::spawn_blocking(move || replace_json(&path, &known));
-        match writing
-            .await
-            .unwrap_or_else(|panic| Err(io::Error::other(panic)))
-        {
-            Ok(()) => self.is_saved = true,
-            Err(error) => {
+        let mut wait = if self.writing.is_none() {
+            WRITE_WAIT
+        } else {
+            Duration::ZERO
+        };
+        while !self.is_saved {
+            let mut writing = self.writing.take().unwrap_or_else(|| self.write());
+            let Ok(written) = timeout(wait, &mut writing.done).await else {
+                let path = self.path.display();
+                tracing::error!(%path, "the file of revoked keys is not written: the disk does not answer");
+                self.writing = Some(writing);
+                return;
+            };
+            if let Err(error) = written.unwrap_or_else(|panic| Err(io::Error::other(panic))) {
                 let path = self.path.display();
                 tracing::error!(%path, %error, "cannot write the file of revoked keys");
+                return;
             }
+            self.is_saved = writing.record == self.known;
+            wait = WRITE_WAIT;
         }
+    }
+
+    fn write(&self) -> Writing {
+        let path = self.path.clone();
+        let record = self.known.clone();
+        let content = record.clone();
+        let done = task::spawn_blocking(move || replace_json(&path, &content));
+        Writing { record, done }
     }
 }
 
@@ -207,5 +235,36 @@ mod tests {
             restored.append(fact);
         }
         assert_eq!(ended.missing_from(&restored.ledger, now()), []);
+    }
+
+    #[tokio::test]
+    async fn a_disk_that_hangs_delays_no_revocation_and_has_all_once_it_answers() {
+        let data = tempfile::tempdir().expect("a folder");
+        let draft = data.path().join(".ended.json.new");
+        // A writer of a pipe waits for a reader, as for a disk that hangs.
+        let made = std::process::Command::new("mkfifo").arg(&draft).status();
+        assert!(made.is_ok_and(|made| made.success()));
+        let mut stream = Stream::default();
+        let mut ended = Revocations::open(data.path()).expect("a folder");
+        let mut revoke = |ended: &mut Revocations| {
+            let key = ApiKey::generate("test").expect("random numbers");
+            stream.append(KeyIssued::new(&key, events::Text::default(), None));
+            let (key_id, reason) = (key.key_id(), events::Text::default());
+            stream.append(KeyRevoked { key_id, reason });
+            ended.note(&stream.ledger);
+        };
+        for _ in 0..3 {
+            revoke(&mut ended);
+            ended.save().await;
+        }
+
+        let mut pipe = std::fs::File::open(&draft).expect("the pipe");
+        std::io::copy(&mut pipe, &mut std::io::sink()).expect("what was written");
+        std::fs::remove_file(&draft).expect("the pipe");
+        while !ended.is_saved {
+            ended.save().await;
+        }
+        let saved = Revocations::open(data.path()).expect("the file");
+        assert_eq!(saved.known, ended.known);
     }
 }

@@ -208,11 +208,11 @@ pub struct Mail {
     pub since: Moment,
     /// How often a delivery was attempted.
     pub attempts: u32,
-    /// Whether the last attempt that failed did so because of the mailbox of the recipient.
+    /// Whether the last attempt that failed did so because the server took no mail for the recipient.
     pub waits_for_mailbox: bool,
 }
 
-/// What the reason of a failure begins with if the mailbox of the recipient is the cause.
+/// What the reason of a failure begins with if the recipient is the cause.
 pub const MAILBOX_DEFERRED: &str = "mailbox_deferred";
 
 /// What a mail says.

@@ -13,13 +13,12 @@ use serde_json::Value;
 use tokio::net::TcpStream;
 
 use super::WrongConfiguration;
-use super::secret::read_secret;
+use super::secret::{TOKEN_VARIABLE, read_secret};
 
 pub(super) const ADMIN_DEFAULT: &str = "127.0.0.1:9090";
 
 /// Fewer characters could be guessed: nothing limits the attempts.
 const TOKEN_CHARS_MIN: usize = 16;
-const TOKEN_VARIABLE: &str = "RAILBIRD_ADMIN_TOKEN";
 const TOKEN_FORM: &str =
     "--admin-token, or its file: a token is 16 visible ASCII characters or more";
 

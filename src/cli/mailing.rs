@@ -9,7 +9,7 @@ use jiff::SignedDuration;
 
 use super::WrongConfiguration;
 use super::keys::parse_duration;
-use super::secret::read_secret;
+use super::secret::{SMTP_VARIABLE, read_secret};
 use crate::mail::{Folder, InvalidMailSetting, Mailing, Sender, Smtp, Transport};
 use crate::public_url::PublicUrl;
 
@@ -18,8 +18,6 @@ const TIMEOUT: RangeInclusive<SignedDuration> =
     SignedDuration::from_secs(1)..=SignedDuration::from_mins(10);
 /// The sender of the mails of `dev`, which are not sent.
 const DEV_SENDER: &str = "Railbird <keys@localhost>";
-
-const SMTP_VARIABLE: &str = "RAILBIRD_SMTP_URL";
 
 /// The mail settings. They are parsed later, because command line errors repeat the value, which may contain a
 /// password.

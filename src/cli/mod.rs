@@ -51,7 +51,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, fmt, registry};
 
-use self::secret::read_secret;
+use self::secret::{NATS_VARIABLE, read_secret};
 use self::watch::Unwatchable;
 use crate::limits::plans::Plans;
 use crate::log::{Log, LogError, NatsConfig, Replicas};
@@ -172,7 +172,6 @@ struct Nats {
     replicas: Replicas,
 }
 
-const NATS_VARIABLE: &str = "RAILBIRD_NATS";
 const NATS_DEFAULT: &str = "nats://127.0.0.1:4222";
 
 impl Nats {

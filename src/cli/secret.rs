@@ -4,6 +4,20 @@ use std::env;
 
 use super::WrongConfiguration;
 
+pub(super) const NATS_VARIABLE: &str = "RAILBIRD_NATS";
+pub(super) const SMTP_VARIABLE: &str = "RAILBIRD_SMTP_URL";
+pub(super) const TOKEN_VARIABLE: &str = "RAILBIRD_ADMIN_TOKEN";
+pub(super) const SNAPSHOT_VARIABLE: &str = "RAILBIRD_SNAPSHOT_SECRET";
+pub(super) const KEY_VARIABLE: &str = "RAILBIRD_API_KEY";
+/// The variables of secrets. The file of each is in `<variable>_FILE`.
+pub(super) const SECRETS: [&str; 5] = [
+    NATS_VARIABLE,
+    SMTP_VARIABLE,
+    TOKEN_VARIABLE,
+    SNAPSHOT_VARIABLE,
+    KEY_VARIABLE,
+];
+
 /// The secret of a flag or its variable, or the content of the file that `<variable>_FILE` names. The flag takes
 /// precedence. An empty variable counts as unset, as for all flags.
 ///
@@ -13,6 +27,7 @@ pub(super) fn read_secret(
     variable: &str,
     value: Option<&str>,
 ) -> Result<Option<String>, WrongConfiguration> {
+    debug_assert!(SECRETS.contains(&variable), "{variable}");
     let file_variable = format!("{variable}_FILE");
     let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
     let file = set(&file_variable);

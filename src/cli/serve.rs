@@ -28,7 +28,7 @@ use super::reload::Reload;
 use super::running::{RunningService, STOP_TIMEOUT, keep_files_private};
 use super::service_manager::ServiceManager;
 use super::snapshot::SnapshotSecretFlag;
-use super::variables::check_variables;
+use super::variables::unknown_variables;
 use super::{Cli, Nats, PlansFlag, WrongConfiguration};
 use crate::accounts::{DEV_ENV, WRITE_USE_EVERY};
 use crate::app::{Config, Service};
@@ -48,6 +48,8 @@ pub(super) const DRAIN_DELAY_DEFAULT: SignedDuration = SignedDuration::from_secs
 const KEYS_STALE_MAX_MIN: SignedDuration = SignedDuration::from_secs(10);
 
 const NO_MAIL: &str = "sign-up is closed, and mails wait";
+const NO_SNAPSHOTS: &str =
+    "--snapshot-secret is not set, so a start without views folds the whole log";
 const KEY_IS_MISSING: &str = "--tls-cert needs --tls-key";
 const CERT_IS_MISSING: &str = "--tls-key needs --tls-cert";
 
@@ -203,15 +205,11 @@ impl ServiceArgs {
             };
             format!("{}{file}", plans.names())
         });
-        let snapshot_secret =
-            checks.add(
-                "snapshots",
-                self.snapshot_secret.read(),
-                |secret| match secret {
-                    Some(_) => "signed".to_owned(),
-                    None => "none: --snapshot-secret is not set, so a start without views folds the whole log".to_owned(),
-                },
-            );
+        let snapshot_secret = self.snapshot_secret.read();
+        let snapshot_secret = checks.add("snapshots", snapshot_secret, |secret| match secret {
+            Some(_) => "signed".to_owned(),
+            None => format!("none: {NO_SNAPSHOTS}"),
+        });
         addresses?;
         Some(ServiceParts {
             admin_token: admin_token?,
@@ -334,10 +332,15 @@ impl Serve {
     /// Reads and checks all that the flags name, without touching the data folder, the addresses or NATS. `None` if a
     /// part cannot be used.
     pub(super) fn config(&self, checks: &mut Checks) -> Option<Config> {
-        let variables = check_variables(&Cli::command());
-        checks.add("variables", variables, |()| {
-            "no name that looks mistyped".to_owned()
-        });
+        let unknown = unknown_variables(&Cli::command());
+        if unknown.is_empty() {
+            checks.add("variables", Ok::<_, &str>(()), |()| {
+                "all are known".to_owned()
+            });
+        }
+        for error in unknown {
+            checks.add("variables", Err::<(), _>(error), |()| String::new());
+        }
         checks.add("data", check_folder(&self.data), |()| {
             self.data.display().to_string()
         });
@@ -391,6 +394,7 @@ impl Serve {
         let config = config.context("the configuration is not complete")?;
         let manager = ServiceManager::connect();
         let tls = config.tls.clone();
+        let signs_snapshots = config.snapshot_secret.is_some();
         let shutdown = Shutdown::new();
         let service = tokio::select! {
             service = Service::start(config, shutdown.clone()) => service?,
@@ -402,6 +406,9 @@ impl Serve {
         tracing::info!(http = %service.http_addr()?, admin = %service.admin_addr()?, "serving");
         if !service.app.can_mail {
             tracing::warn!("--smtp-url is not set: {NO_MAIL}");
+        }
+        if !signs_snapshots {
+            tracing::warn!("there are no snapshots: {NO_SNAPSHOTS}");
         }
         manager.listening();
         manager.send_signs_of_life(service.runtimes());

@@ -9,26 +9,24 @@ use serde_json::Value;
 
 use super::admin::AdminClient;
 use super::report::result;
-use super::secret::read_secret;
+use super::secret::{SNAPSHOT_VARIABLE, read_secret};
 use super::{Nats, WrongConfiguration};
 use crate::log::Log;
 use crate::projector::snapshots::{RefusedSnapshot, SnapshotSecret, ViewsSnapshot, restore};
 use crate::projector::views::Views;
-
-const SECRET_VARIABLE: &str = "RAILBIRD_SNAPSHOT_SECRET";
 
 /// The secret of the replicas. It is parsed later, because command line errors repeat the value.
 #[derive(Debug, Clone, Args)]
 pub(super) struct SnapshotSecretFlag {
     /// Secret with which the replicas sign the snapshots of the views, 32 characters or more, or in the file that
     /// RAILBIRD_SNAPSHOT_SECRET_FILE names. Without it, no snapshot is written or loaded.
-    #[arg(long, env = SECRET_VARIABLE, value_name = "SECRET", hide_env_values = true)]
+    #[arg(long, env = SNAPSHOT_VARIABLE, value_name = "SECRET", hide_env_values = true)]
     snapshot_secret: Option<String>,
 }
 
 impl SnapshotSecretFlag {
     pub(super) fn read(&self) -> Result<Option<SnapshotSecret>, WrongConfiguration> {
-        let Some(text) = read_secret(SECRET_VARIABLE, self.snapshot_secret.as_deref())? else {
+        let Some(text) = read_secret(SNAPSHOT_VARIABLE, self.snapshot_secret.as_deref())? else {
             return Ok(None);
         };
         let secret = SnapshotSecret::new(&text).map(Some);

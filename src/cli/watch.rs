@@ -10,12 +10,11 @@ use client::{LiveOddsError, ServiceUrl};
 use events::RacingDate;
 
 use super::WrongConfiguration;
-use super::secret::read_secret;
+use super::secret::{KEY_VARIABLE, read_secret};
 use crate::shutdown::Signals;
 
 /// The file in which `railbird dev` stores its key.
 const DEV_KEY: &str = ".railbird/dev.key";
-const KEY_VARIABLE: &str = "RAILBIRD_API_KEY";
 const NO_KEY: &str = "there is no API key: use --api-key-file, --api-key or RAILBIRD_API_KEY; \
                       `railbird keys issue --plan PLAN` creates a key";
 

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use events::{Moment, RacingDate, VenueCode};
+use events::{Moment, VenueCode};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use projections::{Checkpoint, LiveKind, LiveUpdate, LogIdentity};
@@ -51,12 +51,13 @@ impl Feed {
     }
 
     /// Publishes the updates of events that were committed. Those that were published before are skipped: while views
-    /// are rebuilt and swapped, two projections pass the same events. Races before `open_from` are closed.
+    /// are rebuilt and swapped, two projections pass the same events. Races whose date has ended everywhere at the time
+    /// of the log are closed.
     pub fn publish(
         &self,
         updates: Vec<LiveUpdate>,
         events: &[EventTime],
-        open_from: Option<RacingDate>,
+        log_time: Option<Moment>,
     ) {
         let position = {
             let mut state = self.state.lock();
@@ -66,7 +67,7 @@ impl Feed {
                 }
             }
             state.pass(events);
-            state.close_before(open_from);
+            state.pass_time(log_time);
             state.position.clone()
         };
         self.position.send_replace(position);
@@ -88,7 +89,7 @@ impl Feed {
             state.clear();
             state.position.generation += 1;
             state.position.epoch = epoch(&checkpoint.log);
-            state.close_before(checkpoint.open_from());
+            state.pass_time(checkpoint.clock.latest_time());
             state.complete_from = replayed.complete_from;
             for update in replayed.updates.into_iter().chain(open) {
                 state.append(update);

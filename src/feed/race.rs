@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use events::{Moment, RaceKey};
+use events::{Moment, RaceKey, RacingDate, VenueCode};
 use projections::{LiveBoard, LiveUpdate, json};
 
 use super::frame;
@@ -21,6 +21,7 @@ struct OddsMark {
 pub(super) struct RaceFeed {
     pub(super) topic: Arc<Topic>,
     pub(super) open: bool,
+    pub(super) on_card: bool,
     pub(super) off_time: Option<Moment>,
     board: Option<LiveBoard>,
     /// The image as a frame, encoded when it is first needed.
@@ -38,6 +39,7 @@ impl RaceFeed {
         Self {
             topic: Arc::new(topic),
             open: false,
+            on_card: false,
             off_time: None,
             board: None,
             snapshot: OnceLock::new(),
@@ -55,11 +57,17 @@ impl RaceFeed {
             });
         }
         self.open = update.open;
+        self.on_card = update.on_card;
         self.off_time = update.off_time;
         if let Some(board) = update.board.take() {
             self.board = Some(board);
             self.snapshot = OnceLock::new();
         }
+    }
+
+    pub(super) fn meeting(&self) -> (RacingDate, &VenueCode) {
+        let race = &self.topic.race;
+        (race.date, &race.venue)
     }
 
     /// Records an odds message.

@@ -25,7 +25,7 @@ pub(super) struct Bounds {
     pub(super) events: usize,
     /// Status, runner and result messages for clients that are far behind: these are never conflated.
     pub(super) facts: usize,
-    /// Races whose images new clients are sent. Of more, those of the latest dates are left out.
+    /// Races whose images new clients are sent. Of more, the last ones by [`FeedState::rank`] are left out.
     pub(super) open_races: usize,
     /// Those of one meeting.
     pub(super) open_races_of_meeting: usize,
@@ -49,7 +49,7 @@ pub(super) const BOUNDS: Bounds = Bounds {
     conflatable: 262_144,
 };
 
-/// Days after the log's time on which races are open for images. Fixtures are known a year ahead.
+/// Days after the log's date on which races are open for images. Fixtures are known a year ahead.
 const DAYS_AHEAD_MAX: i32 = 366;
 /// The time before its scheduled off, and after it, in which an open race should have quotes.
 const DUE_BEFORE_OFF: SignedDuration = SignedDuration::from_mins(10);
@@ -72,6 +72,8 @@ pub(super) struct FeedState {
     pub(super) open: BTreeSet<RaceKey>,
     /// Races before this date are closed.
     open_from: Option<RacingDate>,
+    /// The date of the log, in UTC.
+    today: Option<RacingDate>,
     /// How often an open race was left out because there are too many.
     pub(super) left_out: u64,
     /// Races that are over, oldest first.
@@ -95,6 +97,7 @@ impl FeedState {
             races: BTreeMap::new(),
             open: BTreeSet::new(),
             open_from: None,
+            today: None,
             left_out: 0,
             closed: VecDeque::new(),
             conflatable_from: 0,
@@ -230,6 +233,7 @@ impl FeedState {
         self.races.clear();
         self.open.clear();
         self.open_from = None;
+        self.today = None;
         self.closed.clear();
         self.conflatable_from = self.position.head;
     }
@@ -237,7 +241,7 @@ impl FeedState {
     pub(super) fn append(&mut self, mut update: LiveUpdate) {
         let was_open = self.open.contains(&update.race);
         let is_due = update.open && Some(update.race.date) >= self.open_from;
-        let is_open = is_due && (was_open || self.make_room(&update.race));
+        let is_open = is_due && (was_open || self.make_room(&update.race, update.on_card));
         let race = self.races.entry(update.race.clone());
         let race = race.or_insert_with(|| RaceFeed::new(update.race.clone()));
         race.update(&mut update);
@@ -267,37 +271,60 @@ impl FeedState {
         self.evict();
     }
 
-    /// Makes room for another open race: it takes that of a race on a later date. False if there is none, if its
-    /// meeting has too many, or if its date is too far ahead. So nobody who opens races takes the room of those that
-    /// are run soon.
-    fn make_room(&mut self, race: &RaceKey) -> bool {
-        let is_of_meeting = |open: &&RaceKey| (open.date, &open.venue) == (race.date, &race.venue);
-        let of_meeting = self.open.iter().filter(is_of_meeting).count();
-        let days_after = |from: RacingDate| (race.date.civil() - from.civil()).get_days();
-        let is_near = self
-            .open_from
-            .is_none_or(|from| days_after(from) <= DAYS_AHEAD_MAX);
-        let has_room = is_near && of_meeting < self.bounds.open_races_of_meeting;
-        if has_room && self.open.len() < self.bounds.open_races {
+    /// Makes room for another open race: it takes that of the last one by [`Self::rank`], of its meeting if that has
+    /// too many, else of all. False if all are before it, or if its date is too far ahead.
+    fn make_room(&mut self, race: &RaceKey, on_card: bool) -> bool {
+        let meeting = (race.date, &race.venue);
+        let open = || self.races.values().filter(|race| race.open);
+        let of_meeting = open().filter(|open| open.meeting() == meeting).count();
+        let is_full_meeting = of_meeting >= self.bounds.open_races_of_meeting;
+        let is_full = is_full_meeting || self.open.len() >= self.bounds.open_races;
+        let is_near = self.days_ahead(race.date) <= DAYS_AHEAD_MAX;
+        if is_near && !is_full {
             return true;
         }
+        let rivals = open().filter(|open| !is_full_meeting || open.meeting() == meeting);
+        let last = rivals
+            .map(|open| self.rank(&open.topic.race, open.on_card))
+            .max();
+        let last = last.filter(|last| is_near && self.rank(race, on_card) < *last);
+        let last = last.map(|(_, _, race)| race.clone());
+        self.note_left_out(race);
+        let has_room = last.is_some();
+        if let Some(last) = &last {
+            self.open.remove(last);
+        }
+        self.close_open(last);
+        has_room
+    }
+
+    fn note_left_out(&mut self, race: &RaceKey) {
         self.left_out += 1;
         metrics::open_race_left_out();
         if self.left_out.is_power_of_two() {
             let left_out = self.left_out;
-            tracing::warn!(%race, left_out, "too many races are open, new clients are sent no image of some");
+            tracing::warn!(%race, left_out, "a race has no image for new clients: too many are open, or it is too far ahead");
         }
-        if !has_room || self.open.last().is_none_or(|last| last.date <= race.date) {
-            return false;
-        }
-        let latest = self.open.pop_last();
-        self.close_open(latest);
-        true
     }
 
-    /// Closes the races before a date. A date that is earlier than the last one opens none.
-    pub(super) fn close_before(&mut self, open_from: Option<RacingDate>) {
-        self.open_from = open_from;
+    /// The order in which races have images. Those on a card are first: a feeder that may only quote cannot declare
+    /// one. Then the nearest to the date of the log, in either direction. The key decides between equals, so that the
+    /// same races have images on every replica, and after a restart.
+    fn rank<'a>(&self, race: &'a RaceKey, on_card: bool) -> (bool, u32, &'a RaceKey) {
+        (!on_card, self.days_ahead(race.date).unsigned_abs(), race)
+    }
+
+    /// The days from the date of the log to another one; 0 before the log has one.
+    fn days_ahead(&self, date: RacingDate) -> i32 {
+        let days = |today: RacingDate| (date.civil() - today.civil()).get_days();
+        self.today.map_or(0, days)
+    }
+
+    /// Takes the time of the log, and closes the races whose date has ended everywhere. A time that is earlier than the
+    /// last one opens none.
+    pub(super) fn pass_time(&mut self, log_time: Option<Moment>) {
+        self.open_from = log_time.map(RacingDate::earliest_at);
+        self.today = log_time.map(RacingDate::at);
         while self
             .open
             .first()

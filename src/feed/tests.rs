@@ -59,6 +59,11 @@ fn recorded_at(seq: u64) -> Moment {
     Moment::from(jiff::Timestamp::from_second(second).expect("in range"))
 }
 
+/// Noon of a date in UTC: races of the date before are over everywhere.
+fn noon(date: &str) -> Option<Moment> {
+    Moment::parse(&format!("{date}T12:00:00Z")).ok()
+}
+
 /// The events of the log up to a sequence.
 fn events(seq: u64) -> Vec<EventTime> {
     let event = |seq| EventTime {
@@ -211,6 +216,7 @@ impl Model {
             messages,
             board,
             open,
+            on_card: false,
             off_time: None,
             runners: Vec::new(),
         })
@@ -590,52 +596,112 @@ fn closed_races_are_dropped_oldest_first_and_open_ones_never() {
     check_conflated(&feed, &model, SMALL, |_, _| true);
 }
 
+/// A quote of a race, such as `2026-10-03 ST 1`, which may be on a card.
+fn opened(model: &mut Model, race: &str, on_card: bool) -> LiveUpdate {
+    let [date, venue, number] = race.split(' ').collect::<Vec<_>>()[..] else {
+        panic!("{race}");
+    };
+    let number: u16 = number.parse().expect("a number");
+    let mut update = model.update(number, Fact::Quote).expect("an update");
+    update.race.date = RacingDate::parse(date).expect("a date");
+    update.race.venue = VenueCode::parse(venue).expect("a code");
+    update.on_card = on_card;
+    update
+}
+
+/// The open races, such as `2026-10-03 ST 1`.
+fn open_now(feed: &Feed) -> Vec<String> {
+    let state = feed.state.lock();
+    let texts = (state.open.iter())
+        .map(|race| format!("{} {} {}", race.date, race.venue, race.race_number));
+    texts.collect()
+}
+
 #[test]
-fn races_of_later_dates_and_of_a_meeting_with_too_many_leave_the_others_open() {
+fn races_on_a_card_are_open_before_all_others_and_those_near_today_before_later_ones() {
+    let on_card = ["2026-10-03 ST 1", "2026-10-03 ST 2", "2026-10-05 HV 1"];
+    let quoted = [
+        "2026-10-02 AA 1",
+        "2026-10-03 ST 3",
+        "2026-10-03 ZZ 1",
+        "2026-10-04 AA 1",
+        "2026-10-04 AA 2",
+        "2300-01-01 XX 1",
+    ];
+    let nearest = [
+        "2026-10-03 ST 1",
+        "2026-10-03 ST 2",
+        "2026-10-03 ST 3",
+        "2026-10-03 ZZ 1",
+        "2026-10-05 HV 1",
+    ];
+    // Races of the day before are not over everywhere yet.
+    let morning = Moment::parse("2026-10-03T11:59:59Z").ok();
+    let mut model = Model::default();
+    let on_card = on_card.map(|race| opened(&mut model, race, true));
+    let quoted = quoted.map(|race| opened(&mut model, race, false));
+    let mut orders = vec![
+        [&on_card[..], &quoted].concat(),
+        [&quoted[..], &on_card].concat(),
+    ];
+    orders.push(orders[0].iter().rev().cloned().collect());
+    orders.push(orders[1].iter().rev().cloned().collect());
+    for updates in orders {
+        let feed = Feed::bounded(SMALL);
+        let mut seq = 0;
+        feed.publish(Vec::new(), &[], morning);
+        for update in updates {
+            seq += 1;
+            feed.publish(vec![LiveUpdate { seq, ..update }], &events(seq), morning);
+        }
+        assert_eq!(open_now(&feed), nearest);
+        assert_eq!(feed.state.lock().left_out, 4);
+    }
+}
+
+#[test]
+fn quotes_of_a_meeting_take_no_room_from_its_card() {
     let bounds = Bounds {
         open_races_of_meeting: 3,
         ..SMALL
     };
     let feed = Feed::bounded(bounds);
     let mut model = Model::default();
-    let mut open = |date: &str, venue: &str, race: u16| {
-        let mut update = model.update(race, Fact::Quote).expect("an update");
-        update.race.date = RacingDate::parse(date).expect("a date");
-        update.race.venue = VenueCode::parse(venue).expect("a code");
-        feed.publish(vec![update], &events(model.seq), None);
-        let state = feed.state.lock();
-        let races = state.open.iter();
-        let texts = races.map(|race| format!("{} {} {}", race.date, race.venue, race.race_number));
-        texts.collect::<Vec<_>>().join(", ")
+    let mut open = |race: &str, on_card: bool| {
+        let update = opened(&mut model, race, on_card);
+        feed.publish(vec![update], &events(model.seq), noon("2026-10-03"));
+        open_now(&feed).join(", ")
     };
-    open("2026-10-03", "ST", 1);
-    for race in 1..=9 {
-        open("2300-01-01", "XX", race);
-        open("2999-01-01", "YY", race);
-    }
-    open("2026-10-03", "ST", 2);
-    open("2026-10-03", "ST", 3);
+    open("2026-10-03 ST 7", false);
+    open("2026-10-03 ST 8", false);
+    open("2026-10-03 ST 9", false);
+    open("2026-10-03 ST 1", true);
     assert_eq!(
-        open("2026-10-03", "ST", 4),
-        "2026-10-03 ST 1, 2026-10-03 ST 2, 2026-10-03 ST 3, 2300-01-01 XX 1, 2300-01-01 XX 2"
+        open("2026-10-03 ST 2", true),
+        "2026-10-03 ST 1, 2026-10-03 ST 2, 2026-10-03 ST 7"
+    );
+    // A card for a race that was left out.
+    assert_eq!(
+        open("2026-10-03 ST 9", true),
+        "2026-10-03 ST 1, 2026-10-03 ST 2, 2026-10-03 ST 9"
     );
     assert_eq!(
-        open("2026-10-04", "HV", 1),
-        "2026-10-03 ST 1, 2026-10-03 ST 2, 2026-10-03 ST 3, 2026-10-04 HV 1, 2300-01-01 XX 1"
+        open("2026-10-03 ST 7", false),
+        "2026-10-03 ST 1, 2026-10-03 ST 2, 2026-10-03 ST 9"
     );
-    assert!(feed.state.lock().left_out > 10);
+    assert_eq!(feed.state.lock().left_out, 4);
 }
 
 #[test]
 fn a_race_more_than_a_year_ahead_of_the_log_is_published_and_has_no_image() {
     let feed = Feed::bounded(SMALL);
     let mut model = Model::default();
-    let open_from = RacingDate::parse("2026-10-03").ok();
-    feed.publish(Vec::new(), &[], open_from);
+    let log_time = noon("2026-10-03");
+    feed.publish(Vec::new(), &[], log_time);
     for (date, images) in [("2027-10-05", 0), ("2027-10-04", 1)] {
         let mut update = model.update(1, Fact::Quote).expect("an update");
         update.race.date = RacingDate::parse(date).expect("a date");
-        feed.publish(vec![update], &events(model.seq), open_from);
+        feed.publish(vec![update], &events(model.seq), log_time);
         assert_eq!(feed.snapshots(|_| true).images.len(), images);
     }
     assert_eq!(feed.state.lock().left_out, 1);
@@ -651,14 +717,13 @@ fn races_that_nobody_closes_are_closed_by_their_date_and_bounded_in_number() {
     }
     let open = || feed.snapshots(|_| true).images.len();
     assert_eq!(open(), SMALL.open_races);
-    let date = |text| RacingDate::parse(text).ok();
-    feed.publish(Vec::new(), &events(model.seq), date("2026-10-03"));
+    feed.publish(Vec::new(), &events(model.seq), noon("2026-10-03"));
     assert_eq!(open(), SMALL.open_races);
-    feed.publish(Vec::new(), &events(model.seq), date("2026-10-04"));
+    feed.publish(Vec::new(), &events(model.seq), noon("2026-10-04"));
     assert_eq!(open(), 0);
     // A late quote is published, but opens no race.
     let late = model.update(7, Fact::Quote).expect("an update");
-    feed.publish(vec![late.clone()], &events(model.seq), date("2026-10-04"));
+    feed.publish(vec![late.clone()], &events(model.seq), noon("2026-10-04"));
     assert_eq!((open(), feed.position().head), (0, 8));
     assert_eq!(feed.state.lock().races.len(), SMALL.closed_races);
     // The clock that closed them is corrected.
@@ -666,7 +731,7 @@ fn races_that_nobody_closes_are_closed_by_their_date_and_bounded_in_number() {
         messages: Vec::new(),
         ..late
     };
-    feed.publish(Vec::new(), &events(model.seq), date("2026-10-03"));
+    feed.publish(Vec::new(), &events(model.seq), noon("2026-10-03"));
     feed.reopen(vec![image]);
     assert_eq!((open(), feed.position().head), (1, 8));
 }
@@ -685,6 +750,7 @@ fn many_or_large_messages_stay_within_the_bounds() {
         }],
         board: None,
         open: true,
+        on_card: false,
         off_time: None,
         runners: Vec::new(),
     };
@@ -757,8 +823,8 @@ fn a_day(projection: &mut Projection, feed: &Feed, day: jiff::civil::Date, mut s
         })
         .collect();
     let step = projection.step(stored, true).expect("a healthy store");
-    let open_from = projection.checkpoint().open_from();
-    feed.publish(step.updates, &event_times, open_from);
+    let log_time = projection.checkpoint().clock.latest_time();
+    feed.publish(step.updates, &event_times, log_time);
     seq
 }
 

@@ -74,6 +74,7 @@ use error::ApiError;
 use gate::gate;
 use routes::Routes;
 use state::App;
+use static_document::SentAsItIs;
 
 /// The smallest body that is compressed: below it compression saves no packet.
 const COMPRESSED_BYTES_MIN: u64 = 1024;
@@ -139,13 +140,16 @@ fn allow_identity(mut request: Request) -> Request {
     request
 }
 
-/// Compresses large bodies. Unlike tower-http's `SizeAbove` it goes by `Content-Length` first, so that HEAD has the
-/// headers of GET.
+/// Compresses large bodies, but for those of documents. Unlike tower-http's `SizeAbove` it goes by `Content-Length`
+/// first, so that HEAD has the headers of GET.
 #[derive(Debug, Clone, Copy)]
 struct LargeBody;
 
 impl Predicate for LargeBody {
     fn should_compress<B: hyper::body::Body>(&self, response: &Response<B>) -> bool {
+        if response.extensions().get::<SentAsItIs>().is_some() {
+            return false;
+        }
         let length = response.headers().get(CONTENT_LENGTH);
         let length = length.and_then(|length| length.to_str().ok()?.parse().ok());
         length

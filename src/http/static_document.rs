@@ -59,6 +59,7 @@ impl StaticDocument {
         };
         let mut response = self.etag.response(headers.get(IF_NONE_MATCH), body.clone());
         let is_sent = response.status() == StatusCode::OK;
+        response.extensions_mut().insert(SentAsItIs);
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(self.content_type));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
@@ -68,6 +69,10 @@ impl StaticDocument {
         response
     }
 }
+
+/// Marks an answer that is not compressed again: for each `x-gzip` or `*` that would take the time of the document.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SentAsItIs;
 
 fn gzip(bytes: &[u8]) -> Bytes {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
@@ -84,4 +89,28 @@ fn accepts_gzip(headers: &HeaderMap) -> bool {
         let name = parts.next().unwrap_or_default();
         name.eq_ignore_ascii_case("gzip") && !parts.any(is_zero_weight)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::to_bytes;
+    use axum::http::header::{ACCEPT_ENCODING, CONTENT_ENCODING};
+    use axum::http::{HeaderMap, HeaderValue};
+
+    use super::StaticDocument;
+
+    #[tokio::test]
+    async fn a_document_is_compressed_once() {
+        let document = StaticDocument::new("text/plain", "words and words ".repeat(1_000));
+        let headers = HeaderMap::from_iter([(ACCEPT_ENCODING, HeaderValue::from_static("gzip"))]);
+        let mut bodies = Vec::new();
+        for _ in 0..2 {
+            let answer = document.answer(&headers);
+            assert_eq!(answer.headers()[CONTENT_ENCODING], "gzip");
+            let body = to_bytes(answer.into_body(), usize::MAX).await;
+            bodies.push(body.expect("bytes"));
+        }
+        let places: Vec<_> = bodies.iter().map(|body| body.as_ptr()).collect();
+        assert_eq!(places[0], places[1], "the same bytes in memory");
+    }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use futures::FutureExt;
+use tokio::runtime::{Builder, Handle};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::timeout;
 
@@ -25,6 +26,7 @@ const SHARDS_MAX: usize = 64;
 /// clients.
 const CLIENTS_PER_SHARD: usize = 256;
 
+const NOT_STARTED: &str = "a thread of the live channel could not be started";
 /// How long clients may take to leave when the service stops.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -40,6 +42,7 @@ struct ShardHandle {
     /// Unbounded, because the connection limits bound it.
     new_clients: mpsc::UnboundedSender<(NewClient, ClientGuard)>,
     guard: ClientGuard,
+    runtime: Handle,
 }
 
 impl ShardHandle {
@@ -51,19 +54,19 @@ impl ShardHandle {
     ) -> anyhow::Result<(Self, impl Future<Output = ()> + use<>)> {
         let (new_clients, receiver) = mpsc::unbounded_channel();
         let (alive, ended) = oneshot::channel::<Infallible>();
-        let run = move || {
-            let _alive = alive;
-            if let Err(error) = shard::run(context, receiver, turns) {
-                tracing::error!(%error, "a thread of the live channel ended");
-            }
-        };
-        let thread = thread::Builder::new().name(format!("fan-out-{n}"));
-        let started = thread.spawn(run);
-        started.context("a thread of the live channel could not be started")?;
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.context(NOT_STARTED)?;
         let shard = Self {
             new_clients,
             guard: ClientGuard::default(),
+            runtime: runtime.handle().clone(),
         };
+        let run = move || {
+            let _alive = alive;
+            shard::run(&runtime, context, receiver, turns);
+        };
+        let thread = thread::Builder::new().name(format!("fan-out-{n}"));
+        thread.spawn(run).context(NOT_STARTED)?;
         Ok((shard, ended.map(drop)))
     }
 
@@ -91,6 +94,11 @@ impl FanOut {
         let (shards, ended) = started.into_iter().unzip();
         let limits = ConnectionLimits::new(clients_max, per_network, Arc::clone(&context.metrics));
         Ok((Self { shards, limits }, ended))
+    }
+
+    /// The runtimes of the shards, each with a thread.
+    pub fn runtimes(&self) -> impl Iterator<Item = Handle> {
+        self.shards.iter().map(|shard| shard.runtime.clone())
     }
 
     /// The number of clients.

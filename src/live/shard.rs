@@ -11,13 +11,13 @@ use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::future::{pending, poll_fn};
-use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use slab::Slab;
+use tokio::runtime::Runtime;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::{LocalSet, spawn_local, yield_now};
 use tokio::time::{MissedTickBehavior, interval, sleep_until};
@@ -71,18 +71,13 @@ struct Shard {
     turns: Arc<Semaphore>,
 }
 
-/// Serves new clients until the service stops and all have left.
-///
-/// # Errors
-/// Returns an I/O error if the system provides no event queue.
+/// Serves new clients on a runtime until the service stops and all have left.
 pub(super) fn run(
+    runtime: &Runtime,
     context: LiveContext,
     new_clients: NewClients,
     turns: Arc<Semaphore>,
-) -> io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
+) {
     let session_context = SessionContext {
         feed: context.feed.clone(),
         metrics: Arc::clone(&context.metrics),
@@ -98,8 +93,7 @@ pub(super) fn run(
         followers: RefCell::default(),
         timers: RefCell::default(),
     });
-    LocalSet::new().block_on(&runtime, shard.serve(new_clients));
-    Ok(())
+    LocalSet::new().block_on(runtime, shard.serve(new_clients));
 }
 
 impl Shard {

@@ -136,7 +136,7 @@ impl Continuity {
         self.0.creates_streams.send_replace(Some(creates_streams));
     }
 
-    /// Notes the position of the views in force.
+    /// Notes the position of the views in force, unless that of the same log is further.
     pub fn note_views(&self, checkpoint: &ReadPosition) {
         let known = self.read_position_of(&checkpoint.log.name);
         // The file may be ahead of views that were not flushed. Of another log than the views it says nothing.

@@ -29,6 +29,9 @@ use crate::clock::Uptime;
 
 /// How often the reader asks the server for the end of the stream, and whether it is still the stream that was read.
 const CHECK_INTERVAL: Duration = Duration::from_secs(3);
+/// How long a consumer has from a check that finds more messages to deliver one, where only railbird writes. A
+/// revocation counts within 5 seconds, also if somebody has changed the consumer.
+const CHECK_INTERVAL_BEHIND: Duration = Duration::from_secs(1);
 /// The payload bytes that end a batch.
 const BATCH_BYTES_MAX: usize = 8 * 1024 * 1024;
 const SINGLE_READS_CONCURRENT: usize = 32;
@@ -162,7 +165,7 @@ impl Reader {
                     return Ok(batch);
                 }
             }
-            let until_check = CHECK_INTERVAL.saturating_sub(self.checked_at.elapsed());
+            let until_check = (self.check_interval()).saturating_sub(self.checked_at.elapsed());
             if until_check.is_zero() {
                 if let Some(batch) = self.check().await? {
                     return Ok(batch);
@@ -316,7 +319,7 @@ impl Reader {
         // At first the leader is asked, for a consumer reads faster.
         let may_lack_leader =
             self.log.is_clustered() && (self.single_reads.is_after_loss || self.failures > 0);
-        if !is_safe || !may_lack_leader {
+        if !is_safe || !may_lack_leader || !self.any_server_has_position().await {
             return messages;
         }
         for seq in self.position.seq + 1..=self.position.seq + single_reads::AFTER_LOSS {
@@ -330,6 +333,18 @@ impl Reader {
             }
         }
         messages
+    }
+
+    /// Whether a server has the last message that was read, as it was read. Else what follows may be of another history,
+    /// as after a restore: only [`Self::check_identity`] knows.
+    async fn any_server_has_position(&self) -> bool {
+        let Some(recorded_at) = self.position.recorded_at else {
+            return false;
+        };
+        let found = self
+            .log
+            .message_of_any_server(self.stream, self.position.seq);
+        matches!(found.await, Ok(Some(found)) if found.recorded_at == recorded_at)
     }
 
     fn failed(&mut self, error: &LogError) {
@@ -396,6 +411,15 @@ impl Reader {
                 ?period,
                 "connections were lost one after the other, reading messages one by one"
             );
+        }
+    }
+
+    fn check_interval(&self) -> Duration {
+        let is_behind = self.behind_at == Some(self.position.seq);
+        if is_behind && self.stream.is_written_by_railbird_alone() {
+            CHECK_INTERVAL_BEHIND
+        } else {
+            CHECK_INTERVAL
         }
     }
 

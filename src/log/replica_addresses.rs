@@ -23,21 +23,19 @@ struct ReplicaEntry {
 }
 
 impl Log {
-    /// Notes for the others where a replica listens. Of one that listens on all addresses, they are given the one from
-    /// which it has connected to NATS.
+    /// Where others can ask a replica that listens on an address. `None` if it is that of loopback, and NATS is on
+    /// another machine, as other replicas may be.
+    pub fn address_for_others(&self, listening: SocketAddr) -> Option<SocketAddr> {
+        let seen = self.server.nats().client.server_info().client_ip.parse();
+        address_for_others(listening, seen.ok())
+    }
+
+    /// Notes for the others where they can ask a replica.
     ///
     /// # Errors
     /// Returns a [`LogError`], such as [`LogError::Denied`] if this user may not use the bucket of leases.
-    pub async fn note_replica(
-        &self,
-        replica: &str,
-        mut listening: SocketAddr,
-    ) -> Result<(), LogError> {
-        let seen: Result<IpAddr, _> = self.server.nats().client.server_info().client_ip.parse();
-        if let (true, Ok(seen)) = (listening.ip().is_unspecified(), seen) {
-            listening.set_ip(seen);
-        }
-        let entry = ReplicaEntry { http: listening };
+    pub async fn note_replica(&self, replica: &str, http: SocketAddr) -> Result<(), LogError> {
+        let entry = ReplicaEntry { http };
         let outgoing = Outgoing {
             subject: format!("{PREFIX}{replica}"),
             id: Uuid::now_v7().to_string(),
@@ -64,5 +62,38 @@ impl Log {
             others.extend(entry.ok().filter(|_| found.subject() != own));
         }
         Ok(others.into_iter().map(|entry| entry.http).collect())
+    }
+}
+
+/// The address that others use of one on which a replica listens, which NATS has seen to connect from `seen`.
+fn address_for_others(listening: SocketAddr, seen: Option<IpAddr>) -> Option<SocketAddr> {
+    let seen = seen.unwrap_or(listening.ip());
+    if listening.ip().is_unspecified() {
+        return Some(SocketAddr::new(seen, listening.port()));
+    }
+    let is_hidden = listening.ip().is_loopback() && !seen.is_loopback();
+    (!is_hidden).then_some(listening)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::address_for_others;
+
+    #[test]
+    fn others_are_given_an_address_that_they_can_reach() {
+        for (listening, seen, expected) in [
+            ("10.0.0.3:8080", "10.0.0.3", Some("10.0.0.3:8080")),
+            ("10.0.0.3:8080", "127.0.0.1", Some("10.0.0.3:8080")),
+            ("0.0.0.0:8080", "10.0.0.3", Some("10.0.0.3:8080")),
+            ("[::]:8080", "fd00::3", Some("[fd00::3]:8080")),
+            ("127.0.0.1:8081", "127.0.0.1", Some("127.0.0.1:8081")),
+            ("127.0.0.1:8081", "::1", Some("127.0.0.1:8081")),
+            ("127.0.0.1:8081", "10.0.0.1", None),
+            ("[::1]:8081", "fd00::1", None),
+        ] {
+            let address = |text: &str| text.parse().expect("an address");
+            let found = address_for_others(address(listening), seen.parse().ok());
+            assert_eq!(found, expected.map(address), "{listening}, seen at {seen}");
+        }
     }
 }

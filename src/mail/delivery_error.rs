@@ -22,7 +22,7 @@ label_values! {
         Login = "login",
         /// The connection was closed early, or the reply is not SMTP.
         CutOff = "cut_off",
-        /// The server replied that the mailbox of the recipient takes no mail now.
+        /// The server replied that it takes no mail for the recipient now.
         MailboxDeferred = "mailbox_deferred",
         /// The server replied with another temporary error.
         Deferred = "deferred",

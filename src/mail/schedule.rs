@@ -13,6 +13,10 @@ use crate::log::Backoff;
 const RETRY_MIN: Duration = Duration::from_secs(2);
 /// Servers that defer a mail do so for minutes.
 const RETRY_MAX: Duration = Duration::from_secs(30 * 60);
+/// The same while the server takes no mail for the recipient. Less up to half, the first wait is the half hour of RFC
+/// 5321, 4.5.4.1. Anybody can sign up with such an address, and each attempt is two events of a log that is kept.
+const RECIPIENT_RETRY_MIN: Duration = Duration::from_secs(60 * 60);
+const RECIPIENT_RETRY_MAX: Duration = Duration::from_secs(6 * 60 * 60);
 /// The age of the first attempt at which a mail is given up.
 pub(super) const GIVE_UP_AFTER: SignedDuration = SignedDuration::from_hours(24);
 /// How many times the time limit for sending an attempt may be without a result before another replica tries. Two
@@ -22,6 +26,7 @@ const TAKEOVER_FACTOR: u32 = 2;
 const SERVER_RETRY_MAX: Duration = Duration::from_secs(60);
 
 const ATTEMPT_BACKOFF: Backoff = Backoff::new(RETRY_MIN, RETRY_MAX);
+const RECIPIENT_BACKOFF: Backoff = Backoff::new(RECIPIENT_RETRY_MIN, RECIPIENT_RETRY_MAX);
 const SERVER_BACKOFF: Backoff = Backoff::new(RETRY_MIN, SERVER_RETRY_MAX);
 
 /// When the next attempt of an open mail is due.
@@ -29,7 +34,12 @@ pub(super) fn due(mail: &Mail, timeout: Duration) -> Timestamp {
     let wait = match &mail.state {
         MailState::UnderWay => timeout * TAKEOVER_FACTOR,
         MailState::Failed(_) => {
-            ATTEMPT_BACKOFF.delay_with(mail.attempts.saturating_sub(1), jitter(mail))
+            let backoff = if mail.waits_for_mailbox {
+                RECIPIENT_BACKOFF
+            } else {
+                ATTEMPT_BACKOFF
+            };
+            backoff.delay_with(mail.attempts.saturating_sub(1), jitter(mail))
         }
         _ => Duration::ZERO,
     };
@@ -70,8 +80,12 @@ mod tests {
 
     /// The wait of a mail to a subscriber in a state, after a number of attempts.
     fn wait(state: MailState, attempts: u32, subscriber: &str) -> Duration {
+        wait_of(&mail(state, attempts, subscriber))
+    }
+
+    fn mail(state: MailState, attempts: u32, subscriber: &str) -> Mail {
         let since = Moment::from(Timestamp::now());
-        let mail = Mail {
+        Mail {
             subscription_id: SubscriptionId::parse(subscriber).expect("an id"),
             content: MailContent::SignIn,
             requested_at: since,
@@ -80,8 +94,11 @@ mod tests {
             since,
             attempts,
             waits_for_mailbox: false,
-        };
-        let wait = due(&mail, TIMEOUT).duration_since(since.timestamp());
+        }
+    }
+
+    fn wait_of(mail: &Mail) -> Duration {
+        let wait = due(mail, TIMEOUT).duration_since(mail.since.timestamp());
         Duration::try_from(wait).expect("it is not in the past")
     }
 
@@ -105,6 +122,29 @@ mod tests {
             }
             assert!(waits[0] != waits[1] || waits[1] != waits[2], "{waits:?}");
             full = (full * 2).min(RETRY_MAX);
+        }
+    }
+
+    /// Each attempt is two events.
+    #[test]
+    fn a_mail_whose_recipient_is_rejected_for_now_makes_two_dozen_events_at_most() {
+        for number in 0..1_000 {
+            let mut age = Duration::ZERO;
+            let mut attempts = 1;
+            while SignedDuration::try_from(age).expect("some hours") < GIVE_UP_AFTER {
+                let wait = wait_of(&Mail {
+                    waits_for_mailbox: true,
+                    ..mail(
+                        MailState::Failed(Text::default()),
+                        attempts,
+                        &format!("sub-{number}"),
+                    )
+                });
+                assert!(wait >= Duration::from_secs(30 * 60), "{attempts}: {wait:?}");
+                age += wait;
+                attempts += 1;
+            }
+            assert!((5..=12).contains(&attempts), "{attempts}");
         }
     }
 

@@ -7,11 +7,13 @@ use std::iter::successors;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use lettre::Message;
+use lettre::address::Envelope;
 use lettre::transport::smtp::Error;
 use lettre::transport::smtp::authentication::{Credentials, DEFAULT_MECHANISMS};
 use lettre::transport::smtp::client::{AsyncSmtpConnection, TlsParameters};
-use lettre::transport::smtp::extension::ClientId;
+use lettre::transport::smtp::commands::{Data, Mail, Rcpt};
+use lettre::transport::smtp::extension::{ClientId, Extension, MailBodyParameter, MailParameter};
+use lettre::{Address, Message};
 use percent_encoding::percent_decode_str;
 use tokio::time::timeout;
 use url::Url;
@@ -26,8 +28,8 @@ const PORT_TLS: u16 = 465;
 /// The time limit for QUIT, which is a courtesy.
 const QUIT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A mailbox that takes no mail now (RFC 5321, 4.2.3).
-const MAILBOX_CODE: &str = "450";
+/// The server closes the connection, at any step (RFC 5321, 4.2.3).
+const CLOSING_CODE: &str = "421";
 /// Replies about the login, at any step (RFC 4954, 6).
 const LOGIN_CODES: [&str; 4] = ["530", "534", "535", "538"];
 
@@ -155,21 +157,58 @@ pub(super) struct SmtpSession {
 impl SmtpSession {
     /// Sends a mail. Once this returns, the server is responsible for it.
     pub(super) async fn send(&mut self, mail: &Message) -> Result<(), DeliveryError> {
-        let envelope = mail.envelope();
-        let mail = mail.formatted();
-        let sent = timeout(self.timeout, self.connection.send(envelope, &mail)).await;
-        match sent.map_err(|_| timed_out())? {
-            Ok(_) => Ok(()),
-            // The server does not support this kind of address.
-            Err(error) if error.is_client() => {
-                let refused = classify(&error, FailureReason::Refused);
-                Err(DeliveryError {
-                    is_final: true,
-                    ..refused
-                })
-            }
-            Err(error) => Err(classify(&error, FailureReason::CutOff)),
+        let sent = timeout(self.timeout, self.transact(mail)).await;
+        let sent = sent.map_err(|_| timed_out())?;
+        if sent.is_err() {
+            let _ = timeout(QUIT_TIMEOUT, self.connection.abort()).await;
         }
+        sent
+    }
+
+    /// Sends the commands of a mail one by one: which one the server rejects says whose error it is.
+    async fn transact(&mut self, mail: &Message) -> Result<(), DeliveryError> {
+        let envelope = mail.envelope();
+        let content = mail.formatted();
+        let parameters = self.parameters(envelope, &content)?;
+        let cut_off = |error: Error| classify(&error, FailureReason::CutOff);
+        let connection = &mut self.connection;
+        let from = Mail::new(envelope.from().cloned(), parameters);
+        connection.command(from).await.map_err(cut_off)?;
+        for to in envelope.to() {
+            let accepted = connection.command(Rcpt::new(to.clone(), Vec::new())).await;
+            accepted.map_err(|error| of_recipient(cut_off(error)))?;
+        }
+        connection.command(Data).await.map_err(cut_off)?;
+        connection.message(&content).await.map_err(cut_off)?;
+        Ok(())
+    }
+
+    /// The parameters of MAIL that addresses and a content which are not ASCII need (RFC 6531, RFC 6152).
+    fn parameters(
+        &self,
+        envelope: &Envelope,
+        content: &[u8],
+    ) -> Result<Vec<MailParameter>, DeliveryError> {
+        let mut addresses = envelope.from().into_iter().chain(envelope.to());
+        let is_ascii = |address: &Address| address.to_string().is_ascii();
+        let mut needed = Vec::new();
+        if !addresses.all(is_ascii) {
+            needed.push((Extension::SmtpUtfEight, MailParameter::SmtpUtfEight));
+        }
+        if !content.is_ascii() {
+            let body = MailParameter::Body(MailBodyParameter::EightBitMime);
+            needed.push((Extension::EightBitMime, body));
+        }
+        let server = self.connection.server_info();
+        let missing = (needed.iter()).find(|(extension, _)| !server.supports_feature(*extension));
+        if let Some((extension, _)) = missing {
+            let words = format!("the server does not support {extension}");
+            return Err(DeliveryError {
+                is_final: true,
+                ..DeliveryError::new(FailureReason::Refused, &words)
+            });
+        }
+        Ok(needed.into_iter().map(|(_, parameter)| parameter).collect())
     }
 
     /// Sends QUIT, and ignores the reply.
@@ -208,13 +247,24 @@ fn classify(error: &Error, otherwise: FailureReason) -> DeliveryError {
         FailureReason::Login | FailureReason::Tls => otherwise,
         _ if LOGIN_CODES.contains(&code.as_str()) => FailureReason::Login,
         FailureReason::CutOff if error.is_permanent() => FailureReason::Refused,
-        FailureReason::CutOff if code == MAILBOX_CODE => FailureReason::MailboxDeferred,
         _ => FailureReason::Deferred,
     };
     let status = words.split_whitespace().next().unwrap_or_default();
     DeliveryError {
         is_final: reason == FailureReason::Refused && FINAL_CODES.contains(&status),
         ..DeliveryError::new(reason, &format!("{code} {words}"))
+    }
+}
+
+/// An error at RCPT. A temporary rejection is about the recipient, whatever its code (a full or busy mailbox,
+/// greylisting, a domain that does not answer), unless the server closes the connection.
+fn of_recipient(error: DeliveryError) -> DeliveryError {
+    match error.reason {
+        FailureReason::Deferred if !error.detail.starts_with(CLOSING_CODE) => DeliveryError {
+            reason: FailureReason::MailboxDeferred,
+            ..error
+        },
+        _ => error,
     }
 }
 

@@ -76,7 +76,7 @@ const GAUGES: [(&str, &str); 42] = [
     ("railbird_keys_complete", "1 once all keys are read from the log."),
     ("railbird_keys_age_seconds", "Time since all keys were last known to be up to date."),
     ("railbird_mails_waiting", "Mails to subscribers that are neither sent nor given up."),
-    ("railbird_mails_oldest_seconds", "Age of the oldest waiting mail; 0 if none waits. Mails that a recipient's mailbox defers do not count."),
+    ("railbird_mails_oldest_seconds", "Age of the oldest waiting mail; 0 if none waits. Mails whose recipient the server rejects for now do not count."),
     ("process_start_time_seconds", "When the service started, as a Unix time."),
     ("process_resident_memory_bytes", "Resident memory."),
     ("process_open_fds", "Open file descriptors."),

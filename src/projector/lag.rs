@@ -39,6 +39,8 @@ pub struct LagWatch {
     replica: Arc<str>,
     /// Where this replica answers in plain HTTP.
     http: Option<SocketAddr>,
+    /// Whether the others cannot ask it there.
+    is_hidden: bool,
     noted_at: Option<Uptime>,
     lag: Lag,
     others: watch::Sender<OtherReplicas>,
@@ -111,6 +113,7 @@ impl LagWatch {
             log,
             replica,
             http,
+            is_hidden: false,
             noted_at: None,
             lag: lag.clone(),
             others,
@@ -164,8 +167,12 @@ impl LagWatch {
     }
 
     async fn note(&mut self) -> Result<(), LogError> {
-        if let Some(http) = self.http {
-            self.log.note_replica(&self.replica, http).await?;
+        let address = self.http.and_then(|http| self.log.address_for_others(http));
+        let was_hidden = std::mem::replace(&mut self.is_hidden, address.is_none());
+        if let Some(address) = address {
+            self.log.note_replica(&self.replica, address).await?;
+        } else if let (false, Some(http)) = (was_hidden, self.http) {
+            tracing::warn!(%http, "{HIDDEN}");
         }
         let addresses = self.log.other_replicas(&self.replica).await?;
         (self.others).send_modify(|others| others.addresses = addresses);
@@ -190,5 +197,7 @@ async fn is_fresh(address: &SocketAddr) -> bool {
     matches!(timeout(ASK_TIMEOUT, asking).await, Ok(Ok(true)))
 }
 
+const HIDDEN: &str = "other replicas cannot ask this one whether it is fresh: it listens on loopback, and NATS is on \
+                      another machine: give --http an address of the network";
 const LEAVES: &str =
     "this replica lags, and another one does not: it is not ready until it has caught up";

@@ -223,7 +223,7 @@ impl Projector {
         let mut live = match self.views.read_current() {
             Some(current) if self.replace.is_none() && current.schema() == SCHEMA_VERSION => {
                 let store = Arc::clone(current.store());
-                self.announce_stored(&store).await?;
+                self.announce_stored(&store).await;
                 RunningFold::resume(&self.log, store, current.name().to_owned(), &state)?
             }
             _ => self.build(&state).await?,
@@ -276,8 +276,12 @@ impl Projector {
         new: Candidate,
         reason: Option<String>,
     ) -> Result<RunningFold, FoldError> {
-        self.announce_stored(new.store()).await?;
-        let new = new.reach_end(&mut self.announcer).await?;
+        self.announce_stored(new.store()).await;
+        // No client reads less than it has read.
+        let served = self.views.current().and_then(|store| store.checkpoint());
+        let served = served.filter(|served| served.log == *new.log());
+        let served = served.map_or(0, |served| served.seq);
+        let new = new.reach_end(served, &mut self.announcer).await?;
         let freshness = new.freshness.clone();
         let fold = new.promote(&self.views, reason).await?;
         self.replace = None;
@@ -292,14 +296,21 @@ impl Projector {
         Ok(fold)
     }
 
-    /// Announces the recent rejections of views that this process has not folded, or not announced.
-    async fn announce_stored(&mut self, store: &Arc<Store>) -> Result<(), FoldError> {
+    /// Announces the recent rejections of views that this process has not folded, or not announced. A damaged one stops
+    /// nothing: the read of it has noted the damage, which is healed beside the views.
+    async fn announce_stored(&mut self, store: &Arc<Store>) {
         let stored = Arc::clone(store);
-        let latest = blocking("rejections", move || rejections::latest(&stored, QUEUE_MAX)).await?;
-        if let Some(checkpoint) = store.checkpoint() {
-            self.announcer.announce(&checkpoint.log, latest, false);
+        let read = spawn_blocking(move || rejections::latest(&stored, QUEUE_MAX)).await;
+        match (read.map_err(anyhow::Error::from), store.checkpoint()) {
+            (Ok(Ok(latest)), Some(checkpoint)) => {
+                self.announcer.announce(&checkpoint.log, latest, false);
+            }
+            (Ok(Ok(_)), None) => {}
+            (Ok(Err(error)), _) => {
+                tracing::error!(%error, "cannot read the rejections of the views");
+            }
+            (Err(error), _) => tracing::error!(%error, "cannot read the rejections of the views"),
         }
-        Ok(())
     }
 
     /// Folds the log until a rebuild is requested, or necessary because a reader has found damage.
@@ -449,8 +460,8 @@ impl Projector {
         }
         // Before the views are live the step has no updates, and the feed does not pass events without theirs.
         if live {
-            self.feed
-                .publish(step.updates, &events, checkpoint.open_from());
+            let log_time = checkpoint.clock.latest_time();
+            self.feed.publish(step.updates, &events, log_time);
             if checkpoint.open_from() < open_from {
                 let store = Arc::clone(fold.store());
                 let open = blocking(fold.name(), move || open_races(&store)).await?;
@@ -469,7 +480,8 @@ impl Projector {
             self.go_live(&fold).await?;
         }
         if head.is_some() {
-            self.continuity.note(&fold.checkpoint().clone().into());
+            self.continuity
+                .note_views(&fold.checkpoint().clone().into());
         }
         Ok(fold)
     }

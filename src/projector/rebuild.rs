@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use projections::{Checkpoint, Step, Store};
+use projections::{Checkpoint, LogIdentity, Step, Store};
 use tokio::sync::watch;
 
 use super::announcer::Announcer;
@@ -130,15 +130,21 @@ impl Candidate {
         Ok(self)
     }
 
-    /// Folds the log to its end, and announces the recent rejections.
+    /// Folds the log to its end, which is not before the sequence `target`, and announces the recent rejections.
     ///
     /// # Errors
     /// As [`Candidate::reach`].
-    pub(super) async fn reach_end(mut self, announcer: &mut Announcer) -> Result<Self, FoldError> {
+    pub(super) async fn reach_end(
+        mut self,
+        target: u64,
+        announcer: &mut Announcer,
+    ) -> Result<Self, FoldError> {
+        let since = Uptime::now();
         loop {
             let batch = self.fold.next_batch().await?;
             let (pending, head, step);
             (pending, head) = (batch.pending, batch.head);
+            let is_lost = batch.ended_before(target, since);
             (self, step) = self.fold(batch).await?;
             metrics::folded(&step.tally);
             metrics::sources(&step.sources);
@@ -147,8 +153,11 @@ impl Candidate {
             let checkpoint = self.fold.checkpoint();
             announcer.announce(&checkpoint.log, step.announcements, false);
             self.freshness.advance(head, checkpoint.seq);
-            if pending == 0 {
+            if pending == 0 && self.seq() >= target {
                 return Ok(self);
+            }
+            if is_lost && self.seq() < target {
+                return Err(LogReplaced::without(target).into());
             }
         }
     }
@@ -165,6 +174,10 @@ impl Candidate {
 
     pub(super) fn store(&self) -> &Arc<Store> {
         self.store.store()
+    }
+
+    pub(super) fn log(&self) -> &LogIdentity {
+        &self.fold.checkpoint().log
     }
 
     pub(super) fn seq(&self) -> u64 {

@@ -38,7 +38,7 @@ const CORRUPT_PREFIX: &str = ".corrupt-";
 pub struct Views {
     folder: PathBuf,
     current: RwLock<Option<NamedStore>>,
-    /// A store that an earlier process had not finished.
+    /// A store that is to be continued: an earlier process had not finished it, or it is a copy.
     unfinished: Mutex<Option<String>>,
     note: Mutex<Note>,
     closer: Closer,
@@ -280,7 +280,7 @@ impl Views {
         }
     }
 
-    /// Begins a store beside the one that is served, or continues one that an earlier process had begun. This blocks.
+    /// Begins a store beside the one that is served, or continues an unfinished one. This blocks.
     ///
     /// # Errors
     /// Returns an error if the disk is full or the folder cannot be written.
@@ -374,10 +374,11 @@ impl Views {
         let name = StoreName::generate();
         let path = self.folder.join(&name);
         let copied = copy_folder(&from, &path);
-        match copied {
-            Ok(()) => *self.unfinished.lock() = Some(name),
-            Err(_) => remove(&path),
-        }
+        let useless = match copied {
+            Ok(()) => self.unfinished.lock().replace(name),
+            Err(_) => Some(name),
+        };
+        useless.inspect(|name| remove(&self.folder.join(name)));
         Ok(copied?)
     }
 
@@ -432,19 +433,25 @@ impl Closer {
         if crate::simulation::machine::uptime().is_some() {
             return folder.as_deref().into_iter().for_each(remove);
         }
-        // The thread lives as long as a sender.
-        let _ = self.0.send(ClosingStore {
+        let closing = ClosingStore {
             store,
             folder,
             polls,
-        });
+        };
+        let sent = self.0.send(closing);
+        sent.expect("the thread lives as long as a sender");
     }
 }
 
-fn close_stores(retired: &Receiver<ClosingStore>) {
+fn close_stores(closing: &Receiver<ClosingStore>) {
     let mut in_use: Vec<ClosingStore> = Vec::new();
     loop {
-        match retired.recv_timeout(RETIRE_POLL) {
+        let next = if in_use.is_empty() {
+            closing.recv().map_err(RecvTimeoutError::from)
+        } else {
+            closing.recv_timeout(RETIRE_POLL)
+        };
+        match next {
             Ok(closing) => in_use.push(closing),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) if in_use.is_empty() => return,
@@ -458,7 +465,10 @@ fn close_stores(retired: &Receiver<ClosingStore>) {
 fn try_close(mut closing: ClosingStore) -> Option<ClosingStore> {
     match Arc::try_unwrap(closing.store) {
         Ok(store) => {
-            drop(store);
+            // sled may panic where its files are damaged.
+            if catch_unwind(AssertUnwindSafe(|| drop(store))).is_err() {
+                tracing::warn!("a replaced store could not be closed in order");
+            }
             closing.folder.as_deref().inspect(|folder| remove(folder));
             None
         }
@@ -468,7 +478,7 @@ fn try_close(mut closing: ClosingStore) -> Option<ClosingStore> {
             Some(closing)
         }
         Err(_) => {
-            tracing::warn!(folder = ?closing.folder, "a replaced store is still in use, the next start removes it");
+            tracing::warn!(folder = ?closing.folder, "a replaced store is still in use, and is not closed");
             None
         }
     }

@@ -90,7 +90,7 @@ async fn until_listed(nats: &Nats, key: &str, requests: u64) {
 /// All messages of the stream, as text.
 async fn stored(nats: &Nats) -> Vec<(String, Value)> {
     let client = nats.client_of("admin").await;
-    let jetstream = async_nats::jetstream::new(client);
+    let jetstream = patient_jetstream(client);
     let mut stream = jetstream.get_stream(KEY_USE.name).await.unwrap();
     let last_seq = stream.info().await.unwrap().state.last_sequence;
     let seqs: Vec<u64> = (1..=last_seq).collect();
@@ -367,7 +367,7 @@ async fn a_full_stream_disturbs_no_request() {
         discard: DiscardPolicy::New,
         ..Config::default()
     };
-    let jetstream = async_nats::jetstream::new(client);
+    let jetstream = patient_jetstream(client);
     jetstream.create_stream(full).await.unwrap();
     assert_eq!(undisturbed(&nats).await, ["write"]);
 }
@@ -392,7 +392,7 @@ async fn a_stream_that_is_deleted_is_created_again_and_nothing_else_is_lost() {
     send(&railbird, &railbird.key, 3, "").await;
     until_listed(&nats, &railbird.key, 3).await;
     let client = nats.client_of("admin").await;
-    let jetstream = async_nats::jetstream::new(client);
+    let jetstream = patient_jetstream(client);
     jetstream.delete_stream(KEY_USE.name).await.unwrap();
     assert_eq!(railbird.get(PATH).await.status, 200);
     until_listed(&nats, &railbird.key, 4).await;

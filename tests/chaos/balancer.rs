@@ -5,7 +5,6 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-use crate::ops::proxy::free_address;
 use crate::ops::shipped;
 use crate::support::*;
 
@@ -19,8 +18,10 @@ impl Balancer {
     /// Starts it, and waits until it answers. `None` if there is no HAProxy.
     pub(super) async fn start(replicas: [SocketAddr; 3]) -> Option<Self> {
         let haproxy = program("haproxy")?;
-        let (folder, address, plain) =
-            (tempfile::tempdir().unwrap(), free_address(), free_address());
+        let (folder, kept_ports) = (tempfile::tempdir().unwrap(), [kept_port(0), kept_port(0)]);
+        let [address, plain] = kept_ports
+            .each_ref()
+            .map(|port| port.local_addr().unwrap().as_socket().unwrap());
         let servers = |names: [&str; 3], ending: &str| {
             let servers = names.iter().zip(replicas);
             let lines = servers.map(|(name, at)| format!("    server {name} {at} {ending}\n"));
@@ -60,6 +61,7 @@ impl Balancer {
         process
             .until("HAProxy answers for a replica", answers)
             .await;
+        drop(kept_ports);
         Some(Self {
             _process: process,
             address,

@@ -5,8 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::conformance::rng::Rng;
 
-/// The short form, for each rig: that of CI.
-const SHORT: Duration = Duration::from_secs(12);
+/// The first seed of the short form, that of CI.
 const SHORT_SEED: u64 = 27;
 
 /// The rounds of a rig. A round that fails prints its seed and what was done.
@@ -17,8 +16,7 @@ const SHORT_SEED: u64 = 27;
 pub(super) struct Budget {
     rig: &'static str,
     first_seed: u64,
-    duration: Duration,
-    is_long: bool,
+    end: End,
     begun: Instant,
     rounds: u64,
     /// The steps of the round.
@@ -26,17 +24,26 @@ pub(super) struct Budget {
     counts: BTreeMap<&'static str, u64>,
 }
 
+/// When a rig has done enough. The short form does the same on any machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    After(Duration),
+    Rounds(u64),
+}
+
 impl Budget {
-    pub(super) fn of(rig: &'static str) -> Self {
+    /// The short form has so many rounds.
+    pub(super) fn of(rig: &'static str, short_rounds: u64) -> Self {
         let seconds = number("RAILBIRD_CHAOS_SECONDS");
         let first_seed = number("RAILBIRD_CHAOS_SEED").unwrap_or(SHORT_SEED);
-        let duration = seconds.map_or(SHORT, Duration::from_secs);
-        eprintln!("{rig}: {duration:?} from seed {first_seed}");
+        let end = seconds.map_or(End::Rounds(short_rounds), |seconds| {
+            End::After(Duration::from_secs(seconds))
+        });
+        eprintln!("{rig}: {end:?} from seed {first_seed}");
         Self {
             rig,
             first_seed,
-            duration,
-            is_long: seconds.is_some(),
+            end,
             begun: Instant::now(),
             rounds: 0,
             steps: Vec::new(),
@@ -44,9 +51,13 @@ impl Budget {
         }
     }
 
-    /// The random numbers of the next round; `None` once the time is over. A round that has begun is finished.
+    /// The random numbers of the next round; `None` once enough was done.
     pub(super) fn next_round(&mut self) -> Option<Rng> {
-        if self.rounds > 0 && self.begun.elapsed() >= self.duration {
+        let is_over = match self.end {
+            End::After(_) => self.rounds > 0 && !self.has_time(),
+            End::Rounds(rounds) => self.rounds >= rounds,
+        };
+        if is_over {
             return None;
         }
         self.rounds += 1;
@@ -56,7 +67,15 @@ impl Budget {
 
     /// Whether the machine is the rig's own for a long time, so that bounds of time hold.
     pub(super) fn is_long(&self) -> bool {
-        self.is_long
+        matches!(self.end, End::After(_))
+    }
+
+    /// Whether a long round goes on. A short one ends by itself.
+    pub(super) fn has_time(&self) -> bool {
+        match self.end {
+            End::After(duration) => self.begun.elapsed() < duration,
+            End::Rounds(_) => true,
+        }
     }
 
     /// Records what the rig does next.
@@ -74,6 +93,13 @@ impl Budget {
         let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         let most = self.counts.entry(what).or_default();
         *most = millis.max(*most);
+    }
+
+    /// Adds a column with how many there are at least of another one in a long run, at so many an hour.
+    pub(super) fn expect_an_hour(&mut self, column: &'static str, expected: u64) {
+        if let End::After(duration) = self.end {
+            self.count(column, expected * duration.as_secs() / 3_600);
+        }
     }
 
     /// Prints the row of the rig.

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::budget::Budget;
@@ -85,7 +85,7 @@ async fn no_clock_loses_an_event_or_freezes_a_board() {
     if !MovedClock::is_permitted() {
         return;
     }
-    let mut budget = Budget::of("clock");
+    let mut budget = Budget::of("clock", 1);
     while let Some(rng) = budget.next_round() {
         round(&mut budget, rng).await;
     }
@@ -119,38 +119,50 @@ async fn round(budget: &mut Budget, mut rng: Rng) {
     } else {
         SHORT_MOVES
     };
-    for _ in 0..moves {
+    for n in 0..moves {
+        if n > 0 && !budget.has_time() {
+            break;
+        }
         world.move_some(budget, &mut rng);
         for _ in 0..3 {
             price += 0.5;
-            nats.publish([quote(&world.feeder, price)]).await;
+            nats.publish([quote(&world.feeder, price), status(&world.feeder, "open")])
+                .await;
             sleep(BETWEEN_MOVES / 3).await;
         }
         check(&nats, &replica).await;
         budget.count("moves", 1);
     }
     world.correct();
-    let seq = nats.publish([quote(&world.feeder, 99.0)]).await;
+    let seq = nats
+        .publish([quote(&world.feeder, 99.0), status(&world.feeder, "off")])
+        .await;
     replica.until_served(seq).await;
     let path = format!("/api/v1/odds/{DATE}/1?venue=MV");
     let board = request(http, "GET", &path, &[("x-api-key", &key)])
         .await
         .json();
     assert_eq!(
-        board["runners"][0]["win"], 99.0,
+        (&board["runners"][0]["win"], &board["status"]),
+        (&json!(99.0), &json!("off")),
         "the board is frozen: {board}"
     );
     check(&nats, &replica).await;
     let admin = async || nats.client_of("admin").await;
     let until_served = async |last| replica.until_served(last).await;
     let outcome = traffic.check(budget, admin, http, until_served).await;
-    assert_eq!(outcome.gets.without_answer, Vec::<String>::new());
+    outcome.gets.assert_answered(budget);
     let tally = outcome.sockets;
     assert_eq!((tally.not_recovered, tally.resyncs), (0, 0), "{tally:?}");
 }
 
 fn quote(clock: &MovedClock, price: f64) -> Value {
     odds_on(DATE, "MV", 1, &clock.now().to_string(), &[price])
+}
+
+fn status(clock: &MovedClock, status: &str) -> Value {
+    let status = of_race(DATE, "MV", 1, json!({ "status": status }));
+    event("race.status_changed", &clock.now().to_string(), status)
 }
 
 /// All that the log has is served, as live, and its views are those of a fold from the start.

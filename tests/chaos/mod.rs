@@ -17,5 +17,6 @@ mod quotes;
 mod replica;
 mod stored;
 mod trace;
+mod tracer;
 mod traffic;
 mod views;

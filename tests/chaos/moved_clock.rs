@@ -1,8 +1,5 @@
 //! [`MovedClock`]: the clock of a program, which a test moves. It works for static programs too: a tracer changes what
 //! the system calls return.
-//!
-//! The tracer is a process of its own: this test binary, run with the name of [`run`]. A tracer receives the signals
-//! and ends of what it traces, which other tests in this process wait for.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,10 +7,10 @@ use std::process::Command;
 use jiff::{SignedDuration, Timestamp};
 use tempfile::TempDir;
 
-use crate::support::*;
+use super::tracer;
 
 /// The variable with the file that has the seconds by which the clock is moved.
-const FILE: &str = "RAILBIRD_MOVED_CLOCK";
+const FILE: &str = "MOVED_CLOCK";
 
 /// The clocks of some programs that move together.
 #[derive(Debug)]
@@ -44,15 +41,8 @@ impl MovedClock {
 
     /// A command that runs a program by this clock; arguments are added to it. If it is killed, so is the program.
     pub(super) fn command(&self, program: &Path) -> Command {
-        let mut command = command_of(&std::env::current_exe().unwrap());
-        let test = [
-            "--ignored",
-            "--exact",
-            "--nocapture",
-            "chaos::moved_clock::run",
-            "--",
-        ];
-        command.args(test).arg(program).env(FILE, self.file());
+        let mut command = tracer::command("chaos::moved_clock::run", program);
+        command.env(FILE, self.file());
         command
     }
 
@@ -89,29 +79,26 @@ fn run() {
     let Some(file) = std::env::var_os(FILE) else {
         return;
     };
-    let command = std::env::args_os().skip_while(|arg| arg != "--").skip(1);
-    let command: Vec<_> = command.collect();
-    tracer::run(&command, PathBuf::from(file));
+    clock_calls::run(&tracer::program_of_this_process(), PathBuf::from(file));
 }
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
-mod tracer {
+mod clock_calls {
     pub(super) fn run(_: &[std::ffi::OsString], _: std::path::PathBuf) {
         panic!("the tracer knows the system calls of Linux on x86-64 only");
     }
 }
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-mod tracer {
+mod clock_calls {
     use std::ffi::{OsString, c_long};
     use std::path::PathBuf;
-    use std::process::Command;
 
     use nix::libc::{self, user_regs_struct};
-    use nix::sys::ptrace::{self, AddressType, Options};
-    use nix::sys::signal::Signal;
-    use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+    use nix::sys::ptrace::{self, AddressType};
     use nix::unistd::Pid;
+
+    use super::tracer;
 
     /// Of the auxiliary vector, the address of the vDSO, in which programs read the clock without a system call.
     const AT_SYSINFO_EHDR: c_long = 33;
@@ -120,69 +107,32 @@ mod tracer {
     const WORD: u64 = 8;
 
     /// Runs a command to its end.
-    #[expect(
-        clippy::zombie_processes,
-        reason = "the tracer waits for all that it traces"
-    )]
     pub(super) fn run(command: &[OsString], file: PathBuf) {
-        // It stops itself until it is traced.
-        let mut shell = Command::new("sh");
-        let stopped = ["-c", "kill -STOP $$; exec \"$0\" \"$@\""];
-        let child = shell.args(stopped).args(command).spawn().unwrap();
-        let child = Pid::from_raw(i32::try_from(child.id()).unwrap());
-        waitpid(child, Some(WaitPidFlag::WUNTRACED)).unwrap();
-        let options = Options::PTRACE_O_TRACESYSGOOD
-            | Options::PTRACE_O_TRACECLONE
-            | Options::PTRACE_O_TRACEFORK
-            | Options::PTRACE_O_TRACEVFORK
-            | Options::PTRACE_O_TRACEEXEC
-            | Options::PTRACE_O_EXITKILL;
-        ptrace::seize(child, options).unwrap();
-        nix::sys::signal::kill(child, Signal::SIGCONT).unwrap();
-        let tracer = Tracer { file };
-        // Only what this thread traces: other threads of the test binary have children, too.
-        while let Ok(status) = waitpid(None, Some(WaitPidFlag::__WALL | WaitPidFlag::__WNOTHREAD)) {
-            tracer.step(status);
-            if matches!(status, WaitStatus::Exited(pid, _) | WaitStatus::Signaled(pid, ..) if pid == child)
-            {
-                return;
-            }
-        }
+        tracer::trace(command, &mut ClockTracer { file });
     }
 
-    struct Tracer {
+    struct ClockTracer {
         file: PathBuf,
     }
 
-    impl Tracer {
-        fn step(&self, status: WaitStatus) {
-            let (thread, signal) = match status {
-                WaitStatus::PtraceSyscall(thread) => {
-                    // It fails if the thread was killed.
-                    let _ = self.at_call(thread);
-                    (thread, None)
-                }
-                WaitStatus::Stopped(thread, signal) => (thread, Some(signal)),
-                WaitStatus::PtraceEvent(thread, _, event) => {
-                    if event == libc::PTRACE_EVENT_EXEC {
-                        hide_vdso(thread).unwrap();
-                    }
-                    (thread, None)
-                }
-                _ => return,
-            };
-            let _ = ptrace::syscall(thread, signal.filter(|signal| *signal != Signal::SIGTRAP));
+    impl tracer::Tracer for ClockTracer {
+        fn at_call(&mut self, thread: Pid, registers: user_regs_struct) {
+            // It fails if the thread was killed.
+            let _ = move_time(thread, &registers, super::moved_by(&self.file));
         }
 
-        /// Moves the time, if the thread returns from a system call for that.
-        fn at_call(&self, thread: Pid) -> nix::Result<()> {
-            let registers = ptrace::getregs(thread)?;
-            let Some(at) = time_of(&registers) else {
-                return Ok(());
-            };
-            let seconds = ptrace::read(thread, address(at))?;
-            ptrace::write(thread, address(at), seconds + super::moved_by(&self.file))
+        fn at_exec(&mut self, thread: Pid) {
+            hide_vdso(thread).unwrap();
         }
+    }
+
+    /// Moves the time, if the thread returns from a system call for that.
+    fn move_time(thread: Pid, registers: &user_regs_struct, seconds: i64) -> nix::Result<()> {
+        let Some(at) = time_of(registers) else {
+            return Ok(());
+        };
+        let right = ptrace::read(thread, address(at))?;
+        ptrace::write(thread, address(at), right + seconds)
     }
 
     /// Where a system call has written the seconds of the time. The result of one that begins is an error.

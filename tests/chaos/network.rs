@@ -1,10 +1,15 @@
 //! Three nats-servers, three replicas and a load balancer under traffic, while servers and replicas are killed, frozen
 //! and cut off: wholly, in one direction, and again and again.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use async_nats::jetstream;
-use tokio::time::sleep;
+use futures::future::join_all;
+use serde_json::Value;
+use tokio::time::{sleep, sleep_until};
 
 use super::balancer::Balancer;
 use super::budget::Budget;
@@ -14,11 +19,13 @@ use crate::conformance::rng::Rng;
 use crate::support::*;
 use railbird::log::Log;
 
-/// How long a fault lasts at least, and the time after it. An election takes 4 to 9 seconds.
-const FAULT: Duration = Duration::from_secs(5);
+/// How long a fault lasts in the short form, and in the long one. An election takes 4 to 9 seconds.
+const SHORT_FAULT: Duration = Duration::from_secs(5);
+const LONG_FAULT_SECONDS: Range<u64> = 2..26;
+/// The time after it.
 const PAUSE: Duration = Duration::from_secs(5);
 /// How long a connection that flaps is open, and how long it is cut.
-const FLAP_MS: std::ops::Range<u64> = 50..1_000;
+const FLAP_MS: Range<u64> = 50..1_000;
 
 const SHORT_LOAD: Load = Load {
     events_per_second: 200,
@@ -39,7 +46,7 @@ const LONG_FAULTS: usize = 24;
 const UNAVAILABLE_PER_MILLE: usize = 1;
 /// Within this time after a fault, and the election that may follow it, the replicas have equal views.
 const EQUAL_MAX: Duration = Duration::from_secs(5);
-/// Within this time a replica no longer says that its views are live.
+/// Within this time a replica that is cut off no longer says that its views are live.
 const NOTICED_MAX: Duration = Duration::from_secs(15);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,19 +101,14 @@ impl World {
         }
     }
 
-    async fn fault(&mut self, kind: Kind, target: Target, rng: &mut Rng) {
-        let until = Instant::now() + FAULT;
-        if kind == Kind::Flap {
-            while Instant::now() < until {
-                self.lose(target, Loss::All);
-                sleep(Duration::from_millis(rng.within(&FLAP_MS))).await;
-                self.lose(target, Loss::Nothing);
-                sleep(Duration::from_millis(rng.within(&FLAP_MS))).await;
-            }
-            return;
+    /// Cuts a target off and back again until a moment.
+    async fn flap(&self, target: Target, until: Instant, rng: &mut Rng) {
+        while Instant::now() < until {
+            self.lose(target, Loss::All);
+            sleep(Duration::from_millis(rng.within(&FLAP_MS))).await;
+            self.lose(target, Loss::Nothing);
+            sleep(Duration::from_millis(rng.within(&FLAP_MS))).await;
         }
-        self.begin(kind, target);
-        sleep(FAULT).await;
     }
 
     fn begin(&mut self, kind: Kind, target: Target) {
@@ -137,14 +139,25 @@ impl World {
         }
     }
 
-    /// Waits until a replica that is cut off from all servers says that its views may be old.
-    async fn until_noticed(&self, replica: usize) -> Duration {
+    /// Waits until no replica serves old views as live: each says that they may be old, or it has events from after the
+    /// fault. Returns the longest time for which it could have known better.
+    async fn until_noticed(&self, kind: Kind, target: Target) -> Duration {
         let begun = Instant::now();
-        eventually("the replica notices that it is cut off", async || {
-            self.replicas[replica].0.status().await["feed"]["state"] != "live"
-        })
-        .await;
-        begun.elapsed()
+        match (kind, target) {
+            (Kind::Kill | Kind::Flap, _) | (Kind::Freeze, Target::Replica(_)) => Duration::ZERO,
+            (_, Target::Replica(n)) => {
+                self.replicas[n].0.until_old_or_after(u64::MAX).await;
+                begun.elapsed()
+            }
+            (_, Target::Server(_)) => {
+                let last = self.last_seq().await;
+                let leaderless = begun.elapsed();
+                for (replica, _) in &self.replicas {
+                    replica.until_old_or_after(last).await;
+                }
+                begun.elapsed() - leaderless
+            }
+        }
     }
 
     /// Waits until all replicas accept a key.
@@ -165,24 +178,25 @@ impl World {
         }
     }
 
-    /// Waits until the views of all replicas include an event. Returns how long that took.
-    async fn until_served(&self, seq: u64) -> Duration {
-        let begun = Instant::now();
-        for (replica, _) in &self.replicas {
-            replica.until_served(seq).await;
-        }
-        begun.elapsed()
-    }
-
-    /// Waits until the views of all replicas are of the last event and equal.
+    /// Waits until all replicas were seen with equal views of an event, this one or a later one.
     async fn until_equal(&self, last: u64) {
+        let seen: RefCell<BTreeMap<u64, [Option<Value>; 3]>> = RefCell::default();
         eventually("all replicas have equal views", async || {
-            let mut digests = Vec::new();
-            for (replica, _) in &self.replicas {
-                digests.push(replica.digest().await);
+            let digests = self.replicas.iter().map(|(replica, _)| replica.digest());
+            let digests = join_all(digests).await;
+            let mut seen = seen.borrow_mut();
+            for (n, digest) in digests.into_iter().enumerate() {
+                if let Some(seq) = digest["seq"].as_u64().filter(|seq| *seq >= last) {
+                    seen.entry(seq).or_default()[n] = Some(digest);
+                }
             }
-            let equal = digests.iter().all(|digest| *digest == digests[0]);
-            equal && digests[0]["seq"].as_u64() >= Some(last)
+            let all = seen
+                .values()
+                .find(|of_all| of_all.iter().all(Option::is_some));
+            if let Some([a, b, c]) = all {
+                assert!(a == b && b == c, "{a:?}, {b:?} and {c:?}");
+            }
+            all.is_some()
         })
         .await;
     }
@@ -193,7 +207,7 @@ async fn nothing_acknowledged_is_lost_and_nothing_is_sent_twice_through_faults()
     if program("haproxy").is_none() {
         return;
     }
-    let mut budget = Budget::of("network");
+    let mut budget = Budget::of("network", 1);
     while let Some(rng) = budget.next_round() {
         round(&mut budget, rng).await;
     }
@@ -218,6 +232,9 @@ async fn round(budget: &mut Budget, mut rng: Rng) {
     let mut kinds = KINDS.repeat(faults.div_ceil(KINDS.len()));
     rng.shuffle(&mut kinds);
     for (n, kind) in kinds.into_iter().take(faults).enumerate() {
+        if n > 0 && !budget.has_time() {
+            break;
+        }
         let target = world.target(n % 2 == 0, &mut rng).await;
         one_fault(budget, &mut world, kind, target, &mut rng).await;
         sleep(PAUSE).await;
@@ -228,7 +245,7 @@ async fn round(budget: &mut Budget, mut rng: Rng) {
         .check(budget, admin, addresses[0], until_equal)
         .await;
     let (gets, tally) = (outcome.gets, outcome.sockets);
-    assert_eq!(gets.without_answer, Vec::<String>::new());
+    gets.assert_answered(budget);
     if budget.is_long() {
         let unavailable_max = gets.sent * UNAVAILABLE_PER_MILLE / 1_000;
         assert!(
@@ -236,8 +253,9 @@ async fn round(budget: &mut Budget, mut rng: Rng) {
             "{} GETs were 503",
             gets.unavailable
         );
+        // On a machine with other work, a restarted replica may not read the last events again in time.
+        assert_eq!((tally.not_recovered, tally.resyncs), (0, 0), "{tally:?}");
     }
-    assert_eq!((tally.not_recovered, tally.resyncs), (0, 0), "{tally:?}");
 }
 
 async fn one_fault(
@@ -247,24 +265,35 @@ async fn one_fault(
     target: Target,
     rng: &mut Rng,
 ) {
-    budget.step(format!("{kind:?} {target:?}"));
-    world.fault(kind, target, rng).await;
-    if let (Kind::Lose(_), Target::Replica(replica)) = (kind, target) {
-        let noticed = FAULT + world.until_noticed(replica).await;
-        budget.count_max("ms until noticed", noticed);
-        assert!(
-            noticed <= NOTICED_MAX || !budget.is_long(),
-            "noticed after {noticed:?}"
-        );
+    let lasting = match budget.is_long() {
+        true => Duration::from_secs(rng.within(&LONG_FAULT_SECONDS)),
+        false => SHORT_FAULT,
+    };
+    budget.step(format!("{kind:?} {target:?} for {lasting:?}"));
+    let until = Instant::now() + lasting;
+    if kind == Kind::Flap {
+        world.flap(target, until, rng).await;
+    } else {
+        world.begin(kind, target);
+        if !budget.is_long() || lasting >= NOTICED_MAX {
+            let noticed = world.until_noticed(kind, target).await;
+            limit(budget, "ms until noticed", noticed, NOTICED_MAX);
+        }
+        sleep_until(until.into()).await;
     }
     world.end(kind, target);
-    let last = world.last_seq().await;
-    let equal = world.until_served(last).await;
-    budget.step(format!("all replicas reflect {last} after {equal:.1?}"));
-    budget.count_max("ms until equal", equal);
+    let ended = Instant::now();
+    world.cluster.stream_leader("RACING").await;
+    let leaderless = ended.elapsed();
+    world.until_equal(world.last_seq().await).await;
+    let equal = ended.elapsed() - leaderless;
+    limit(budget, "ms until equal", equal, EQUAL_MAX);
     budget.count("faults", 1);
-    assert!(
-        equal <= EQUAL_MAX || !budget.is_long(),
-        "equal after {equal:?}"
-    );
+}
+
+/// Records how long something took at most, and limits that in the long form.
+fn limit(budget: &mut Budget, column: &'static str, took: Duration, max: Duration) {
+    budget.step(format!("{took:.1?} {column}"));
+    budget.count_max(column, took);
+    assert!(took <= max || !budget.is_long(), "{took:?} {column}");
 }

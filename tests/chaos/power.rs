@@ -104,7 +104,7 @@ async fn no_power_loss_takes_an_acknowledged_event_with_the_settings_that_are_sh
     if !Trace::is_permitted() {
         return;
     }
-    let mut budget = Budget::of("power loss of nats-server");
+    let mut budget = Budget::of("power loss of nats-server", 4);
     let events_each = if budget.is_long() { 200 } else { 40 };
     let recording = LogRecording::make(events_each, |conf| conf).await;
     let not_synced = LogRecording::make(events_each, without_sync).await;
@@ -144,7 +144,7 @@ struct ServiceRecording {
 impl ServiceRecording {
     async fn make() -> Self {
         let mut nats = Nats::start();
-        let mut quotes = Quotes::begin(&nats).await;
+        let quotes = Quotes::begin(&nats).await;
         nats.kill();
         let accounts = nats.back_up(ACCOUNTS.name);
         nats.start_again();
@@ -208,8 +208,8 @@ async fn after_a_power_loss_the_service_is_right_and_remembers_what_was_revoked(
     if !Trace::is_permitted() {
         return;
     }
+    let mut budget = Budget::of("power loss of the service", 2);
     let mut recording = ServiceRecording::make().await;
-    let mut budget = Budget::of("power loss of the service");
     while let Some(mut rng) = budget.next_round() {
         // Half of the losses when the key had just been rejected.
         let at_ns = if rng.happens(50) {

@@ -1,11 +1,13 @@
 //! [`Quotes`]: odds of some races, each with a price of its own, and whether answers are right about them.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use railbird::accounts::{KeyId, KeyRevoked};
 use serde_json::Value;
+use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::support::*;
@@ -25,8 +27,15 @@ pub(super) struct Quotes {
     pub(super) valid: String,
     /// Revoked by [`Quotes::revoke`].
     pub(super) revoked: String,
+    published: watch::Sender<Published>,
+}
+
+#[derive(Debug, Default)]
+struct Published {
     /// The race and the price of each quote, by its sequence.
     by_seq: BTreeMap<u64, (u64, f64)>,
+    /// The last event.
+    last: u64,
 }
 
 impl Quotes {
@@ -34,7 +43,7 @@ impl Quotes {
         Self {
             valid: issue_key(nats).await,
             revoked: issue_key(nats).await,
-            by_seq: BTreeMap::new(),
+            published: watch::Sender::default(),
         }
     }
 
@@ -45,22 +54,27 @@ impl Quotes {
     }
 
     /// Publishes more, each after the acknowledgement of the one before.
-    pub(super) async fn publish(&mut self, nats: &Nats, quotes: u64) {
+    pub(super) async fn publish(&self, nats: &Nats, quotes: u64) {
         let log = nats.log().await;
         for _ in 0..quotes {
-            let n = self.by_seq.len() as u64;
+            let n = self.published.borrow().by_seq.len() as u64;
             let (race, price) = (1 + n % RACES, 2.0 + n as f64);
             let of_race = u16::try_from(race).unwrap();
             let quote = odds("ST", of_race, &second(n), &[price]);
             let seq = log.append(outgoing(&quote)).await.unwrap().seq;
-            self.by_seq.insert(seq, (race, price));
+            self.published.send_modify(|published| {
+                published.by_seq.insert(seq, (race, price));
+                published.last = seq;
+            });
         }
     }
 
     /// Publishes cards whose views are stored in files of their own.
     pub(super) async fn publish_large_cards(&self, nats: &Nats) {
-        nats.publish((1..=40).map(|race| large_card("HV", race)))
-            .await;
+        let cards = (1..=40).map(|race| large_card("HV", race));
+        let last = nats.publish(cards).await;
+        self.published
+            .send_modify(|published| published.last = last);
     }
 
     /// The answer to a key; `None` if there is none in time.
@@ -91,9 +105,7 @@ impl Quotes {
                 status => panic!("{status}: {}", reply.text()),
             }
             let seq: u64 = reply.header("railbird-seq").parse().unwrap();
-            let mut quotes = self.by_seq.range(..=seq).rev();
-            let latest = quotes.find(|(_, (of, _))| *of == race);
-            let latest = latest.map(|(_, (_, price))| *price);
+            let latest = self.latest(race, seq).await;
             let found = (reply.status == 200).then(|| reply.json());
             let found = found.map(|board| board["runners"][0]["win"].as_f64().unwrap());
             assert_eq!(found, latest, "as of {seq}: {}", reply.text());
@@ -101,19 +113,57 @@ impl Quotes {
         answers
     }
 
+    /// The last price of a race up to an event. Somebody may have read it before its acknowledgement arrives here.
+    async fn latest(&self, race: u64, seq: u64) -> Option<f64> {
+        let mut published = self.published.subscribe();
+        let acknowledged = published.wait_for(|published| published.last >= seq);
+        let published = timeout(PATIENCE, acknowledged).await.unwrap().unwrap();
+        let mut quotes = published.by_seq.range(..=seq).rev();
+        let latest = quotes.find(|(_, (of, _))| *of == race);
+        latest.map(|(_, (_, price))| *price)
+    }
+
     /// Waits until a service is ready and has all events, with no wrong answer meanwhile. Then its views equal those
     /// that are folded anew.
     pub(super) async fn until_whole(&self, nats: &Nats, serving: &Serving) {
+        self.until_served(nats, serving).await;
+        let verified = verify(nats, serving).await;
+        assert_eq!(verified.code, 0, "{}", verified.all);
+    }
+
+    async fn until_served(&self, nats: &Nats, serving: &Serving) {
         let last = nats.last_seq().await;
         eventually("the service has all events", async || {
             self.check(serving.http).await;
             request(serving.http, "GET", "/readyz", &[]).await.status == 200
-                && serving.metric("railbird_log_seq").await == last
+                && serving.metric("railbird_log_seq").await >= last
         })
         .await;
-        let (nats, admin) = (nats.url(), serving.admin.to_string());
-        let verified = railbird(["verify", "--nats", &nats, "--admin", &admin]).await;
-        assert_eq!(verified.code, 0, "{}", verified.all);
+    }
+
+    /// Publishes and reads until the views of a service equal those that are folded anew, with no wrong answer
+    /// meanwhile. A comparison finds the damage that no answer needs, and begins its repair.
+    pub(super) async fn until_healed(&self, nats: &Nats, serving: &Serving) {
+        let is_healed = Cell::new(false);
+        let healing = async {
+            eventually("the views are whole again", async || {
+                self.until_served(nats, serving).await;
+                verify(nats, serving).await.code == 0
+            })
+            .await;
+            is_healed.set(true);
+        };
+        let publishing = async {
+            while !is_healed.get() {
+                self.publish(nats, 10).await;
+            }
+        };
+        let reading = async {
+            while !is_healed.get() {
+                self.check(serving.http).await;
+            }
+        };
+        tokio::join!(healing, publishing, reading);
     }
 
     /// What a service says about the views that it did not continue.
@@ -121,4 +171,10 @@ impl Quotes {
         let status: Value = request(serving.admin, "GET", "/status", &[]).await.json();
         status["store"].as_str().unwrap_or_default().to_owned()
     }
+}
+
+/// Compares the views of a service with those that are folded anew.
+async fn verify(nats: &Nats, serving: &Serving) -> Output {
+    let (nats, admin) = (nats.url(), serving.admin.to_string());
+    railbird(["verify", "--nats", &nats, "--admin", &admin]).await
 }

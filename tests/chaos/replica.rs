@@ -5,9 +5,9 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
+use socket2::Socket;
 use tempfile::TempDir;
 
-use crate::ops::proxy::free_address;
 use crate::support::*;
 
 pub(super) struct Replica {
@@ -15,6 +15,8 @@ pub(super) struct Replica {
     nats: String,
     data: TempDir,
     serving: Serving,
+    /// While it is down, nothing else gets its port.
+    kept_port: Option<Socket>,
 }
 
 impl Replica {
@@ -25,13 +27,15 @@ impl Replica {
 
     /// The same with a command of its own, which runs once.
     pub(super) fn start_by(command: Command, nats: &str) -> Self {
-        let (http, data) = (free_address(), tempfile::tempdir().unwrap());
+        let (kept_port, data) = (kept_port(0), tempfile::tempdir().unwrap());
+        let http = kept_port.local_addr().unwrap().as_socket().unwrap();
         let serving = serve(command, nats, http, data.path());
         Self {
             http,
             nats: nats.to_owned(),
             data,
             serving,
+            kept_port: None,
         }
     }
 
@@ -47,6 +51,15 @@ impl Replica {
         .await;
     }
 
+    /// Waits until it says that its views may be old, or they include events after this one.
+    pub(super) async fn until_old_or_after(&self, seq: u64) {
+        eventually("the replica notices that it is cut off", async || {
+            self.status().await["feed"]["state"] != "live"
+                || self.digest().await["seq"].as_u64() > Some(seq)
+        })
+        .await;
+    }
+
     /// Compares its views with those of a fold of the log from the start, in another process.
     pub(super) async fn verify(&self, nats: &Nats) {
         let (admin, url) = (self.admin().to_string(), nats.url());
@@ -57,11 +70,13 @@ impl Replica {
     /// kill -9.
     pub(super) fn kill(&mut self) {
         self.serving.kill();
+        self.kept_port = Some(kept_port(self.http.port()));
     }
 
     /// Starts it again after it was killed.
     pub(super) fn restart(&mut self) {
         self.serving = serve(command(), &self.nats, self.http, self.data.path());
+        self.kept_port = None;
     }
 
     /// Starts it again on an empty data folder.

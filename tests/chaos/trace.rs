@@ -1,7 +1,4 @@
-//! A tracer of what a program does to the files of a folder, by ptrace. It sees each thread of a static program too.
-//!
-//! The tracer is a process of its own: this test binary, run with the name of [`run`]. A tracer receives the signals
-//! and ends of what it traces, which other tests in this process wait for.
+//! [`Trace`]: what a program does to the files of a folder, by its system calls.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -12,10 +9,12 @@ use std::process::Command;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
+use super::tracer;
+
 /// The variable with the folder of a trace.
-const OUTPUT: &str = "RAILBIRD_TRACE_OUTPUT";
+const OUTPUT: &str = "TRACE_OUTPUT";
 /// The variable with the folder whose files are traced.
-const FOLDER: &str = "RAILBIRD_TRACE_FOLDER";
+const FOLDER: &str = "TRACE_FOLDER";
 
 /// What a system call did to a file, by its path in the folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,15 +82,7 @@ impl Trace {
 
     /// A command that runs another one, whose arguments are added to it. If it is killed, so is the other one.
     pub(super) fn command(&self, program: &Path) -> Command {
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args([
-            "--ignored",
-            "--exact",
-            "--nocapture",
-            "chaos::trace::run",
-            "--",
-        ]);
-        command.arg(program);
+        let mut command = tracer::command("chaos::trace::run", program);
         command
             .env(OUTPUT, self.output.path())
             .env(FOLDER, &self.folder);
@@ -181,23 +172,23 @@ fn run() {
     let (Some(output), Some(folder)) = (std::env::var_os(OUTPUT), std::env::var_os(FOLDER)) else {
         return;
     };
-    let command: Vec<_> = std::env::args_os()
-        .skip_while(|arg| arg != "--")
-        .skip(1)
-        .collect();
     let writer = TraceWriter::create(Path::new(&output));
-    tracer::run(&command, PathBuf::from(folder), writer);
+    file_calls::run(
+        &tracer::program_of_this_process(),
+        PathBuf::from(folder),
+        writer,
+    );
 }
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
-mod tracer {
+mod file_calls {
     pub(super) fn run(_: &[std::ffi::OsString], _: std::path::PathBuf, _: super::TraceWriter) {
         panic!("the tracer knows the system calls of Linux on x86-64 only");
     }
 }
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-mod tracer {
+mod file_calls {
     use std::collections::HashMap;
     use std::ffi::{OsString, c_long};
     use std::fs;
@@ -206,73 +197,30 @@ mod tracer {
     use std::path::{Path, PathBuf};
 
     use nix::libc::{self, user_regs_struct};
-    use nix::sys::ptrace::{self, Options};
-    use nix::sys::signal::Signal;
     use nix::sys::uio::{RemoteIoVec, process_vm_readv};
-    use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
     use nix::unistd::Pid;
 
     use super::*;
 
     /// Runs a command to its end.
     pub(super) fn run(command: &[OsString], folder: PathBuf, writer: TraceWriter) {
-        // It stops itself until it is traced.
-        let mut shell = Command::new("sh");
-        let child = shell
-            .args(["-c", "kill -STOP $$; exec \"$0\" \"$@\""])
-            .args(command)
-            .spawn();
-        let child = Pid::from_raw(i32::try_from(child.unwrap().id()).unwrap());
-        waitpid(child, Some(WaitPidFlag::WUNTRACED)).unwrap();
-        let options = Options::PTRACE_O_TRACESYSGOOD
-            | Options::PTRACE_O_TRACECLONE
-            | Options::PTRACE_O_TRACEFORK
-            | Options::PTRACE_O_TRACEVFORK
-            | Options::PTRACE_O_TRACEEXEC
-            | Options::PTRACE_O_EXITKILL;
-        ptrace::seize(child, options).unwrap();
-        let mut tracer = Tracer {
+        let mut files = FileTracer {
             folder,
             writer,
             calls: HashMap::new(),
         };
-        // Only what this thread traces: other threads of the test binary have children, too.
-        while let Ok(status) = waitpid(None, Some(WaitPidFlag::__WALL | WaitPidFlag::__WNOTHREAD)) {
-            tracer.step(status);
-            if let WaitStatus::Exited(pid, code) = status
-                && pid == child
-            {
-                assert_eq!(code, 0);
-            }
-        }
+        tracer::trace(command, &mut files);
     }
 
-    struct Tracer {
+    struct FileTracer {
         folder: PathBuf,
         writer: TraceWriter,
         /// What the threads are about to do.
         calls: HashMap<Pid, (u64, Vec<FileChange>)>,
     }
 
-    impl Tracer {
-        fn step(&mut self, status: WaitStatus) {
-            let (thread, signal) = match status {
-                WaitStatus::PtraceSyscall(thread) => {
-                    self.at_call(thread);
-                    (thread, None)
-                }
-                WaitStatus::Stopped(thread, signal) => (thread, Some(signal)),
-                WaitStatus::PtraceEvent(thread, ..) => (thread, None),
-                _ => return,
-            };
-            // It fails if the thread was killed.
-            let _ = ptrace::syscall(thread, signal.filter(|signal| *signal != Signal::SIGTRAP));
-        }
-
-        fn at_call(&mut self, thread: Pid) {
-            let Ok(registers) = ptrace::getregs(thread) else {
-                return;
-            };
+    impl tracer::Tracer for FileTracer {
+        fn at_call(&mut self, thread: Pid, registers: user_regs_struct) {
             let result = i64::from_ne_bytes(registers.rax.to_ne_bytes());
             // What a call returns before it has begun.
             if result == -i64::from(libc::ENOSYS) {
@@ -291,7 +239,9 @@ mod tracer {
                 self.record(&registers, called_ns, changes);
             }
         }
+    }
 
+    impl FileTracer {
         fn record(
             &mut self,
             registers: &user_regs_struct,

@@ -256,7 +256,7 @@ async fn quotes_of_one_time_are_stored_in_the_order_in_which_they_were_published
 async fn streams_have_the_configured_replicas_and_a_difference_is_reported() {
     let cluster = Cluster::start();
     let log = admin_with_streams(&cluster).await;
-    let jetstream = async_nats::jetstream::new(cluster.client_of("admin").await);
+    let jetstream = patient_jetstream(cluster.client_of("admin").await);
     for stream in [RACING, ACCOUNTS, ADDRESSES, KEY_USE] {
         let found = jetstream.get_stream(stream.name).await.unwrap();
         assert_eq!(found.cached_info().config.num_replicas, 3);
@@ -422,7 +422,7 @@ async fn one_writer_meets_no_conflict_while_leaders_are_killed_and_frozen() {
 
 /// The server that has the newest consumer of the log.
 async fn server_of_consumer(cluster: &Cluster) -> usize {
-    let jetstream = async_nats::jetstream::new(cluster.client_of("admin").await);
+    let jetstream = patient_jetstream(cluster.client_of("admin").await);
     let log = jetstream.get_stream(RACING.name).await.unwrap();
     let consumers: Vec<_> = log.consumers().try_collect().await.unwrap();
     let newest = consumers.into_iter().max_by_key(|of| of.created).unwrap();
@@ -566,7 +566,7 @@ async fn a_restored_stream_is_the_same_log_with_the_configured_replicas() {
     let args = ["log", "restore", folder, "--replicas", "3", "--nats", &url];
     let restored = railbird(args).await;
     assert_eq!(restored.code, 0, "{}", restored.all);
-    let jetstream = async_nats::jetstream::new(cluster.client_of("admin").await);
+    let jetstream = patient_jetstream(cluster.client_of("admin").await);
     let found = jetstream.get_stream(RACING.name).await.unwrap();
     assert_eq!(found.cached_info().config.num_replicas, 3);
     let log = connect(&url).await;

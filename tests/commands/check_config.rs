@@ -3,6 +3,7 @@
 use std::net::TcpListener;
 
 use jiff::civil::date;
+use tokio::time::timeout;
 
 use crate::support::*;
 
@@ -84,14 +85,22 @@ async fn check_with(variables: &[(&str, &str)]) -> (Option<i32>, String) {
 }
 
 #[tokio::test]
-async fn a_variable_that_is_mistyped_is_an_error_that_names_the_right_one() {
+async fn a_variable_that_nobody_reads_is_an_error_that_names_the_right_one() {
     for (wrong, right) in [
-        ("RAILBIRD_HTP", "RAILBIRD_HTTP"),
-        ("RAILBIRD_ADMIN_TOKEN_FLIE", "RAILBIRD_ADMIN_TOKEN_FILE"),
-        ("RAILBIRD_TIMEZONES", "RAILBIRD_TIMEZONE"),
+        ("RAILBIRD_HTP", "; there is RAILBIRD_HTTP"),
+        (
+            "RAILBIRD_ADMIN_TOKEN_FLIE",
+            "; there is RAILBIRD_ADMIN_TOKEN_FILE",
+        ),
+        ("RAILBIRD_TIMEZONES", "; there is RAILBIRD_TIMEZONE"),
+        ("RAILBIRD_HTTP_ADDR", "; there is RAILBIRD_HTTP"),
+        ("RAILBIRD_HTTP_PORT", "; there is RAILBIRD_HTTP"),
+        // It is no secret, so it has no file.
+        ("RAILBIRD_PLANS_FILE", "; there is RAILBIRD_PLANS"),
+        ("RAILBIRD_MAX_CONNECTIONS", "\n"),
     ] {
         let (code, text) = check_with(&[(wrong, "x")]).await;
-        let expected = format!("there is no variable {wrong}; there is {right}");
+        let expected = format!("there is no variable {wrong}{right}");
         assert_eq!(code, Some(78), "{text}");
         assert!(text.contains(&expected), "{text}");
     }
@@ -105,6 +114,37 @@ async fn a_variable_that_is_mistyped_is_an_error_that_names_the_right_one() {
     ];
     let (code, text) = check_with(&others).await;
     assert_eq!(code, Some(0), "{text}");
+}
+
+#[tokio::test]
+async fn a_service_does_not_start_with_variables_that_nobody_reads() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut serve = command();
+    serve.args([
+        "serve",
+        "--http",
+        "127.0.0.1:0",
+        "--admin",
+        "127.0.0.1:0",
+        "--data",
+    ]);
+    serve.arg(folder.path().join("data"));
+    serve
+        .env("RAILBIRD_ADMIN_TOKEN_FLIE", "x")
+        .env("RAILBIRD_MAX_CONNECTIONS", "9");
+    // One that starts does not end.
+    let mut serve = tokio::process::Command::from(serve);
+    let output = timeout(PATIENCE, serve.kill_on_drop(true).output()).await;
+    let output = output.expect("it ends").unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(78), "{text}");
+    for expected in [
+        "2 errors",
+        "there is no variable RAILBIRD_ADMIN_TOKEN_FLIE; there is RAILBIRD_ADMIN_TOKEN_FILE",
+        "there is no variable RAILBIRD_MAX_CONNECTIONS",
+    ] {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
 }
 
 /// Mistakes in one variable, and a part of what the error says: what is wrong, where, and why. `DIR` is a folder with a

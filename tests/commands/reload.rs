@@ -1,6 +1,7 @@
 //! The service under an operator and a service manager: what it reads again, what it reports, and what it needs of the
 //! system.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -89,6 +90,24 @@ async fn a_service_manager_is_sent_signs_of_life_if_it_watches() {
     manager.until("STOPPING=1").await;
     manager.until("WATCHDOG=1").await;
     assert_eq!(serving.until_ended().await.0, Some(0));
+}
+
+/// A service whose log or live channel hangs is ended as well.
+#[tokio::test]
+async fn the_threads_of_the_log_and_of_the_live_channel_show_signs_of_life() {
+    let nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    let mut names = BTreeSet::new();
+    for runtime in &railbird.runtimes {
+        let name = runtime.spawn(async { std::thread::current().name().map(str::to_owned) });
+        names.extend(name.await.unwrap());
+    }
+    let shards = railbird.tasks().into_iter();
+    let shards: Vec<_> = shards.filter(|task| task.starts_with("fan-out-")).collect();
+    assert!(!shards.is_empty());
+    for thread in shards.into_iter().chain(["log".to_owned()]) {
+        assert!(names.contains(&thread), "{thread} is not among {names:?}");
+    }
 }
 
 /// Has a service read its files again, and waits until it has.

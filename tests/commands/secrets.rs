@@ -7,9 +7,10 @@ use std::process::{Command, Stdio};
 use crate::support::*;
 
 /// Each variable with a secret, and a command that uses it.
-const SECRETS: [(&str, &[&str]); 4] = [
+const SECRETS: [(&str, &[&str]); 5] = [
     ("RAILBIRD_NATS", &["keys", "list"]),
     ("RAILBIRD_SMTP_URL", &["serve", "--data", "nowhere"]),
+    ("RAILBIRD_SNAPSHOT_SECRET", &["serve", "--data", "nowhere"]),
     (
         "RAILBIRD_ADMIN_TOKEN",
         &["rejections", "--admin", "127.0.0.1:1"],
@@ -145,4 +146,23 @@ async fn a_secret_is_the_content_of_a_file_without_its_last_line_end() {
     assert!(first.await.unwrap().contains("\"welcome\""));
     watching.kill().unwrap();
     watching.wait().unwrap();
+}
+
+/// Without it, each new replica folds the whole log, as it does where snapshots fail.
+#[tokio::test]
+async fn a_service_without_the_secret_of_snapshots_warns_of_it_at_the_start() {
+    let (nats, folder) = (Nats::start(), tempfile::tempdir().unwrap());
+    let secret = write(folder.path(), "secret", SNAPSHOT_SECRET);
+    for file in [None, Some(secret)] {
+        let mut serve = command();
+        serve.envs(
+            file.as_ref()
+                .map(|file| ("RAILBIRD_SNAPSHOT_SECRET_FILE", file)),
+        );
+        let flags = ["--http", "127.0.0.1:0", "--nats", &nats.url()];
+        let serving = Serving::start_as(serve, &flags, &folder.path().join("data"));
+        let log = serving.stop().await.join("\n");
+        let warns = log.contains("there are no snapshots: --snapshot-secret is not set");
+        assert_eq!(warns, file.is_none(), "{log}");
+    }
 }

@@ -41,3 +41,37 @@ async fn a_network_that_loads_documents_without_a_pause_is_limited_and_takes_not
     assert_eq!(with_key.status, 200);
     assert_eq!(get("2001:db8:2::1", "/docs").await.status, 200);
 }
+
+/// To compress the largest takes 20 ms of a core.
+#[tokio::test]
+async fn no_request_has_a_document_compressed_anew() {
+    let nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    for path in [LARGEST, "/docs/search.json", "/openapi.json", "/docs"] {
+        let plain = railbird
+            .get_open(path)
+            .await
+            .header("content-length")
+            .to_owned();
+        for (accepted, coding) in [
+            ("gzip, deflate, br", "gzip"),
+            ("x-gzip", ""),
+            ("*", ""),
+            ("deflate, X-GZIP;q=0.5", ""),
+        ] {
+            let headers = [("accept-encoding", accepted)];
+            let answer = request(railbird.http, "GET", path, &headers).await;
+            assert_eq!(answer.status, 200, "{path}");
+            let found = answer.header("content-encoding");
+            assert_eq!(found, coding, "{path}, {accepted}");
+            // What is compressed for a request is sent without its length, which nobody knows before.
+            let length = answer.header("content-length");
+            assert!(!length.is_empty(), "{path}, {accepted}");
+            assert_eq!(
+                length == plain,
+                coding.is_empty(),
+                "{path}, {accepted}: {length}"
+            );
+        }
+    }
+}

@@ -7,6 +7,7 @@ mod ends;
 mod example_clients;
 mod filters;
 mod golden;
+mod open_races;
 mod ops;
 mod order;
 mod rfc6455;

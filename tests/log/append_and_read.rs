@@ -578,7 +578,7 @@ async fn a_retry_after_a_lost_acknowledgement_does_not_conflict_with_itself() {
         duplicate_window: Duration::from_millis(100),
         ..Default::default()
     };
-    let jetstream = async_nats::jetstream::new(client);
+    let jetstream = patient_jetstream(client);
     jetstream.create_stream(short_memory).await.unwrap();
 
     let log = nats.log().await;

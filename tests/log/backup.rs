@@ -55,7 +55,7 @@ fn files(folder: &Path) -> Vec<String> {
 /// Deletes a stream, as an administrator may.
 async fn delete(nats: &Nats, stream: StreamName) {
     let client = nats.client_of("admin").await;
-    let jetstream = async_nats::jetstream::new(client);
+    let jetstream = patient_jetstream(client);
     jetstream.delete_stream(stream.name).await.unwrap();
 }
 
@@ -450,7 +450,7 @@ async fn an_interrupted_restore_is_followed_by_nobody_and_done_again() {
     restoring.send(file[..most].to_vec().into()).await.unwrap();
     restoring.finish().await.unwrap_err();
     let left = nats.client_of("admin").await;
-    let left = async_nats::jetstream::new(left).get_stream("RACING").await;
+    let left = patient_jetstream(left).get_stream("RACING").await;
     let left = left.unwrap().cached_info().state.messages;
     assert!(
         left > 0 && left < seq,

@@ -110,7 +110,7 @@ async fn a_server_with_less_room_than_before_takes_snapshots_or_the_status_says_
     let railbird = Railbird::start(&nats).await;
     let seq = nats.publish([odds("ST", 1, &second(1), &[2.0])]).await;
     railbird.until_seq(seq).await;
-    let admin = async_nats::jetstream::new(nats.client_of("admin").await);
+    let admin = patient_jetstream(nats.client_of("admin").await);
     eventually("all streams are there", async || {
         admin.get_stream(SNAPSHOTS.name).await.is_ok()
     })

@@ -34,7 +34,7 @@ impl Feeder {
 
     /// Publishes a payload, and returns its sequence.
     pub(crate) async fn publish(&self, subject: &str, payload: impl Into<Vec<u8>>) -> u64 {
-        let jetstream = async_nats::jetstream::new(self.client.clone());
+        let jetstream = patient_jetstream(self.client.clone());
         let ack = jetstream.publish(subject.to_owned(), payload.into().into());
         ack.await.unwrap().await.unwrap().sequence
     }

@@ -3,12 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_nats::connection::State;
 use async_nats::jetstream::stream::{Config, DiscardPolicy, Republish, Source, SubjectTransform};
 use async_nats::{Client, HeaderMap};
+use events::Text;
 use futures::StreamExt;
+use railbird::accounts::{KeyId, KeyRevoked};
 use railbird::log::{ACCOUNTS, ADDRESSES, KEY_USE, LEASES, Log, RACING, SNAPSHOTS};
 use serde_json::{Value, json};
 use tokio::time::timeout;
@@ -253,25 +255,51 @@ async fn a_service_replaces_a_consumer_that_somebody_has_changed() {
             break rest.split('.').next().unwrap().to_owned();
         }
     };
-    let admin = nats.client_of("admin").await;
-    let info = format!("$JS.API.CONSUMER.INFO.RACING.{name}");
-    let info = admin.request(info, "".into()).await.unwrap();
-    let info: Value = serde_json::from_slice(&info.payload).unwrap();
-    let mut config = info["config"].clone();
-    config["name"] = name.clone().into();
-    config["filter_subject"] = "racing.nothing".into();
     let attacker = Attacker {
         client: attacker,
         own: OWN,
     };
-    let create = json!({ "stream_name": RACING.name, "config": config });
-    let changed = attacker.answer("CONSUMER.CREATE.RACING", &create).await;
-    assert_eq!(
-        changed["config"]["filter_subject"], "racing.nothing",
-        "{changed}"
-    );
+    attacker.blind(&nats, RACING.name, &name).await;
     let seq = nats.publish([odds("ST", 1, &second(1), &[3.0])]).await;
     railbird.until_seq(seq).await;
+}
+
+/// The password for keys may create consumers of ACCOUNTS, and so change those whose names it knows.
+#[tokio::test]
+async fn a_revocation_counts_in_time_for_a_service_whose_consumer_somebody_has_changed() {
+    let nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    let admin = nats.client_of("admin").await;
+    for user in ["railbird", "keys"] {
+        let key = railbird.issue_key(&nats).await;
+        let client = nats.client_of(user).await;
+        let attacker = Attacker { client, own: OWN };
+        let names = admin
+            .request("$JS.API.CONSUMER.NAMES.ACCOUNTS", "".into())
+            .await;
+        let names: Value = serde_json::from_slice(&names.unwrap().payload).unwrap();
+        for name in names["consumers"].as_array().unwrap() {
+            attacker
+                .blind(&nats, ACCOUNTS.name, name.as_str().unwrap())
+                .await;
+        }
+        // The service asks for the end of the stream every few seconds, and has just done so.
+        eventually("it has asked", async || {
+            let status = railbird.get_open("/readyz").await.json();
+            let age_ms = status["keys"]["age_ms"].as_u64();
+            age_ms.is_some_and(|age_ms| age_ms < 200)
+        })
+        .await;
+        let revoked_at = Instant::now();
+        let (key_id, reason) = (KeyId::of_key(&key).unwrap(), Text::parse("test").unwrap());
+        append_account_event(&nats, KeyRevoked { key_id, reason }).await;
+        eventually("the key is rejected", async || {
+            railbird.app.keys.check(&key).is_err()
+        })
+        .await;
+        let taken = revoked_at.elapsed();
+        assert!(taken < Duration::from_secs(5), "{user}: {taken:?}");
+    }
 }
 
 /// The events of feeders that are neither of odds nor of the user `tote`.
@@ -423,7 +451,7 @@ async fn a_started_service_leaves_no_stream_to_create() {
 #[tokio::test]
 async fn a_stream_that_publishes_elsewhere_is_refused_and_a_copy_of_the_log_is_not() {
     let nats = Nats::start();
-    let jetstream = async_nats::jetstream::new(nats.client_of("admin").await);
+    let jetstream = patient_jetstream(nats.client_of("admin").await);
     let create = async |name: &str, change: &dyn Fn(&mut Config)| {
         let mut config = Config {
             name: name.to_owned(),
@@ -496,7 +524,7 @@ async fn a_stream_that_publishes_elsewhere_is_refused_and_a_copy_of_the_log_is_n
 async fn a_service_does_not_start_on_a_log_that_publishes_elsewhere() {
     let (nats, data) = (Nats::start(), tempfile::tempdir().unwrap());
     Railbird::start_in(&nats, data.path()).await.stop().await;
-    let jetstream = async_nats::jetstream::new(nats.client_of("admin").await);
+    let jetstream = patient_jetstream(nats.client_of("admin").await);
     let set = async |republish: Option<Republish>| {
         let found = jetstream.get_stream(ACCOUNTS.name).await.unwrap();
         let config = Config {
@@ -534,7 +562,7 @@ async fn a_service_does_not_start_on_a_log_that_publishes_elsewhere() {
 #[tokio::test]
 async fn a_service_does_not_start_beside_a_stream_that_publishes_elsewhere() {
     let (nats, data) = (Nats::start(), tempfile::tempdir().unwrap());
-    let jetstream = async_nats::jetstream::new(nats.client_of("admin").await);
+    let jetstream = patient_jetstream(nats.client_of("admin").await);
     let (source, destination) = (
         "$O.SNAPSHOTS.own".to_owned(),
         "$JS.API.STREAM.DELETE.RACING".to_owned(),
@@ -748,6 +776,23 @@ impl Attacker {
                 .await;
             println!("CREATE {stream}: {answer}");
         }
+    }
+
+    /// Changes a consumer of a service such that nothing is delivered by it.
+    async fn blind(&self, nats: &Nats, stream: &str, consumer: &str) {
+        let admin = nats.client_of("admin").await;
+        let info = format!("$JS.API.CONSUMER.INFO.{stream}.{consumer}");
+        let info = admin.request(info, "".into()).await.unwrap();
+        let info: Value = serde_json::from_slice(&info.payload).unwrap();
+        let mut config = info["config"].clone();
+        let nothing = format!("{}.nothing", prefix(stream));
+        config["name"] = consumer.into();
+        config["filter_subject"] = nothing.clone().into();
+        let create = json!({ "stream_name": stream, "config": config });
+        let api = format!("$JS.API.CONSUMER.CREATE.{stream}");
+        let changed = self.client.request(api, create.to_string().into()).await;
+        let changed: Value = serde_json::from_slice(&changed.unwrap().payload).unwrap();
+        assert_eq!(changed["config"]["filter_subject"], nothing, "{changed}");
     }
 
     async fn request(&self, api: &str, body: &Value, reply: &str) {

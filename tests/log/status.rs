@@ -16,7 +16,7 @@ async fn an_administrator_sees_space_streams_and_consumers() {
     let service = Railbird::start(&nats).await;
     let seq = nats.publish([registered("H1", "HORSE 1")]).await;
     service.until_published(seq).await;
-    let jetstream = async_nats::jetstream::new(nats.client_of("admin").await);
+    let jetstream = patient_jetstream(nats.client_of("admin").await);
     let other = Config {
         name: "OTHER".to_owned(),
         subjects: vec!["other".to_owned()],

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use railbird::projector::snapshots::SnapshotSecret;
 use serde_json::Value;
 
 use crate::support::*;
@@ -266,7 +267,7 @@ fn the_passwords_of_compose_are_private_and_never_replaced() {
         .iter()
         .position(|line| line.starts_with("(umask"))
         .unwrap();
-    let command = lines[begin..begin + 2].join(" ");
+    let command = lines[begin..begin + 3].join("\n");
     assert!(command.ends_with(".env)"), "{command}");
     let documented = fs::read_to_string(root().join("docs/operating.md")).unwrap();
     let documented: Vec<&str> = documented.split_whitespace().collect();
@@ -287,7 +288,14 @@ fn the_passwords_of_compose_are_private_and_never_replaced() {
     assert!(run());
     let file = folder.path().join(".env");
     let passwords = fs::read_to_string(&file).unwrap();
-    assert_eq!(passwords.lines().count(), 4, "{passwords}");
+    assert_eq!(passwords.lines().count(), 5, "{passwords}");
+    let secret = passwords
+        .lines()
+        .find_map(|line| line.strip_prefix("RAILBIRD_SNAPSHOT_SECRET="));
+    assert!(
+        SnapshotSecret::new(secret.unwrap()).is_some(),
+        "{passwords}"
+    );
     assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     assert!(!run(), "a second run is refused");
     assert_eq!(fs::read_to_string(&file).unwrap(), passwords);

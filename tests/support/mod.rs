@@ -44,6 +44,13 @@ use std::time::Duration;
 /// The timeout of every wait. Nothing takes this long unless it is broken, on a machine with other work to do neither.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 
+/// JetStream for a client, which waits for each answer with patience. By default it gives up after 5 seconds.
+pub(crate) fn patient_jetstream(client: async_nats::Client) -> async_nats::jetstream::Context {
+    let mut context = async_nats::jetstream::new(client);
+    context.set_timeout(PATIENCE);
+    context
+}
+
 /// Waits until a condition holds. Panics with its description if it never does.
 pub(crate) async fn eventually<F: Future<Output = bool>>(what: &str, holds: impl FnMut() -> F) {
     let held = holds_in_time(holds, || false).await;

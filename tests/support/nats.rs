@@ -14,7 +14,7 @@ use serde_json::Value;
 use socket2::{Domain, Socket, Type};
 use tempfile::TempDir;
 
-use super::{PATIENCE, command, eventually};
+use super::{PATIENCE, command, eventually, patient_jetstream};
 
 pub(crate) struct Nats {
     folder: TempDir,
@@ -323,7 +323,7 @@ impl Nats {
     /// Deletes the log while the server runs. The keys are in another stream.
     pub(crate) async fn lose_log(&self) {
         let client = self.client_of("admin").await;
-        let jetstream = async_nats::jetstream::new(client);
+        let jetstream = patient_jetstream(client);
         jetstream.delete_stream(RACING.name).await.unwrap();
     }
 
@@ -373,13 +373,13 @@ impl Nats {
             allow_direct: true,
             ..Config::default()
         };
-        let jetstream = async_nats::jetstream::new(client);
+        let jetstream = patient_jetstream(client);
         jetstream.create_stream(config).await.unwrap();
     }
 
     /// Has the bucket of leases keep its entries for an hour, as after a step back of the server's clock.
     pub(crate) async fn keep_leases(&self) {
-        let jetstream = async_nats::jetstream::new(self.client_of("admin").await);
+        let jetstream = patient_jetstream(self.client_of("admin").await);
         let leases = jetstream.get_stream(LEASES.name).await.unwrap();
         let config = Config {
             max_age: Duration::from_secs(60 * 60),
@@ -397,14 +397,14 @@ impl Nats {
             allow_direct: true,
             ..config
         };
-        let jetstream = async_nats::jetstream::new(client);
+        let jetstream = patient_jetstream(client);
         jetstream.create_stream(config).await.unwrap();
     }
 
     /// Deletes an event of the log, which must allow that.
     pub(crate) async fn delete_event(&self, seq: u64) {
         let client = self.client_of("admin").await;
-        let jetstream = async_nats::jetstream::new(client);
+        let jetstream = patient_jetstream(client);
         let stream = jetstream.get_stream(RACING.name).await.unwrap();
         assert!(stream.delete_message(seq).await.unwrap());
     }
@@ -560,8 +560,8 @@ pub(crate) fn without_leases(conf: String) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Keeps a port from every other process. Connections to it are refused.
-fn kept_port(port: u16) -> Socket {
+/// Keeps a port, or a free one if it is 0, from every other process. Connections to it are refused.
+pub(crate) fn kept_port(port: u16) -> Socket {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     // As a server does, so that both can have the port until one of them listens.
     socket.set_reuse_address(true).unwrap();

@@ -24,6 +24,7 @@ use railbird::supervisor::TaskEnded;
 use railbird::tls::{CertificateFiles, TlsServer};
 use serde_json::Value;
 use tempfile::TempDir;
+use tokio::runtime::Handle;
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::timeout;
 use tokio_rustls::rustls::version::TLS13;
@@ -41,6 +42,8 @@ pub(crate) struct Railbird {
     serving: JoinHandle<Result<(), TaskEnded>>,
     /// The tasks of the service, by name.
     tasks: HashMap<String, AbortHandle>,
+    /// Those that have to run tasks for the service manager to let the service live.
+    pub(crate) runtimes: Vec<Handle>,
     /// Kept for as long as the service lives.
     data: Option<TempDir>,
     /// Of a service with TLS.
@@ -119,6 +122,7 @@ impl Railbird {
         let tasks = service.tasks.handles();
         let tasks = tasks.map(|(name, handle)| (name.to_owned(), handle.clone()));
         let tasks = tasks.collect();
+        let runtimes = service.runtimes();
         let serving = tokio::spawn(service.run());
         Self {
             http,
@@ -128,6 +132,7 @@ impl Railbird {
             shutdown: shutdown.drop_guard(),
             serving,
             tasks,
+            runtimes,
             data: None,
             tunnel: None,
         }

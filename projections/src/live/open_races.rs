@@ -78,6 +78,7 @@ fn open_race(store: &Store, race: RaceKey) -> Result<Option<LiveUpdate>, StoreEr
             json: board.to_vec(),
         }),
         open: true,
+        on_card: state.race.card.is_some(),
         off_time: state.race.off_time(),
         runners: state.race.horses(quoted),
         race,

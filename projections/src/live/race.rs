@@ -137,6 +137,7 @@ impl LiveRace {
             venue: self.race.venue_name(key).to_owned(),
             messages,
             open: self.is_open(),
+            on_card: self.race.card.is_some(),
             off_time: self.race.off_time(),
             runners: self.race.horses(self.board.horses()),
             board,

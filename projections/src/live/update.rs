@@ -41,6 +41,8 @@ pub struct LiveUpdate {
     /// Whether the race has a board and is not over. If its date has ended everywhere it is closed all the same, which
     /// depends on the whole log: [`Checkpoint::open_from`](crate::Checkpoint::open_from).
     pub open: bool,
+    /// Whether the race is on a card. Else only quotes, or facts about its runners or its result, name it.
+    pub on_card: bool,
     /// The scheduled off, if it is known.
     pub off_time: Option<Moment>,
     /// The horses on the card or the board, sorted, each once.

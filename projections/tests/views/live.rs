@@ -309,6 +309,7 @@ fn the_open_races_are_those_with_a_board_that_are_not_over() {
     assert_eq!(open.iter().map(|race| race.seq).collect::<Vec<_>>(), [2, 3]);
     assert_eq!(open[0].runners, [horse("A"), horse("B"), horse("C")]);
     assert_eq!((open[0].venue.as_str(), open[0].open), ("Sha Tin", true));
+    assert_eq!((open[0].on_card, open[1].on_card), (true, false));
     fixture.when(result(OTHER, 1, &[("A", "1")]));
     let open = open_races(fixture.projection.store()).expect("a healthy store");
     assert_eq!(open.iter().map(|race| race.seq).collect::<Vec<_>>(), [2]);

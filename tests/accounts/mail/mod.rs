@@ -360,8 +360,8 @@ async fn a_server_that_is_down_costs_no_attempt_and_loses_no_mail() {
 #[tokio::test]
 async fn a_deferred_mail_is_sent_again_with_another_link() {
     for (stage, reply) in [
-        ("mail", "451 later"),
-        ("rcpt", "451 greylisted"),
+        ("mail", "450 later"),
+        ("rcpt", "421 closing"),
         ("data", "452 full"),
     ] {
         let mut fixture = MailFixture::start().await;
@@ -393,14 +393,28 @@ async fn a_deferred_mail_is_sent_again_with_another_link() {
 
 /// Anybody can subscribe an address of a domain that accepts nothing for now.
 #[tokio::test]
-async fn a_mailbox_that_takes_no_mail_now_does_not_make_mails_late() {
+async fn a_recipient_that_is_rejected_for_now_does_not_make_mails_late() {
     let mut fixture = MailFixture::start().await;
-    fixture.server.at("rcpt", "450 later", 1_000).await;
     let service = fixture.serve().await;
-    fixture.subscribe("anna").await;
+    for (name, reply) in [
+        ("anna", "450 4.2.1 busy"),
+        ("bob", "451 4.7.1 greylisted"),
+        ("carl", "452 4.2.2 full"),
+    ] {
+        fixture.server.at("rcpt", reply, 1).await;
+        fixture.subscribe(name).await;
+        let failed = fixture
+            .until_mail(name, |state| state.reason().is_some())
+            .await;
+        let words = format!("mailbox_deferred: {reply}");
+        assert_eq!(
+            failed.state.reason().map(Text::as_str),
+            Some(words.as_str())
+        );
+    }
     let failed = "railbird_mails_failed_total{reason=\"mailbox_deferred\"}";
-    until_metric(&service, failed, 2.0).await;
-    assert_eq!(metric(&service, "railbird_mails_waiting").await, 1.0);
+    until_metric(&service, failed, 3.0).await;
+    assert_eq!(metric(&service, "railbird_mails_waiting").await, 3.0);
     assert_eq!(metric(&service, "railbird_mails_oldest_seconds").await, 0.0);
 }
 
@@ -515,7 +529,7 @@ async fn a_cut_connection_leaves_no_second_link() {
 #[tokio::test]
 async fn a_mail_is_given_up_after_a_day() {
     let mut fixture = MailFixture::start().await;
-    fixture.server.at("rcpt", "451 later", 2).await;
+    fixture.server.at("mail", "451 later", 2).await;
     for (name, hours) in [("patient", 23), ("over", 25)] {
         fixture.subscribe(name).await;
         let began = Timestamp::now() - SignedDuration::from_hours(hours);

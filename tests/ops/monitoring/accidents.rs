@@ -403,7 +403,7 @@ async fn replicas_differ(prometheus: &Prometheus) {
     let a = serve(&nats, &a, &[]).await;
     nats.delete_event(3).await;
     // A log in which events can be deleted is a risk.
-    let jetstream = async_nats::jetstream::new(nats.client_of("admin").await);
+    let jetstream = patient_jetstream(nats.client_of("admin").await);
     let log = jetstream.get_stream(RACING.name).await.unwrap();
     let kept = Config {
         deny_delete: true,
@@ -454,7 +454,7 @@ async fn the_log_fills(prometheus: &Prometheus) {
         nats.publish([registered(&format!("H{n}"), "HORSE")]).await;
     }
     let limit = async |nats: &Nats, times: f64| {
-        let jetstream = async_nats::jetstream::new(nats.client_of("admin").await);
+        let jetstream = patient_jetstream(nats.client_of("admin").await);
         let stream = jetstream.get_stream(RACING.name).await.unwrap();
         let info = stream.cached_info().clone();
         let max_bytes = (info.state.bytes as f64 * times) as i64;
@@ -488,7 +488,7 @@ async fn nats_fills(prometheus: &Prometheus) {
         subjects: vec!["other".to_owned()],
         ..Config::default()
     };
-    let jetstream = async_nats::jetstream::new(nats.client_of("admin").await);
+    let jetstream = patient_jetstream(nats.client_of("admin").await);
     jetstream.create_stream(config).await.unwrap();
     let payload = bytes::Bytes::from(vec![1; 1_000_000]);
     for _ in 0..95 {
@@ -499,7 +499,7 @@ async fn nats_fills(prometheus: &Prometheus) {
     nats.kill();
     nats.start_again();
     job.fires("RailbirdNatsDiskFilling").await;
-    let jetstream = async_nats::jetstream::new(nats.client_of("admin").await);
+    let jetstream = patient_jetstream(nats.client_of("admin").await);
     jetstream.delete_stream("OTHER").await.unwrap();
     nats.kill();
     nats.start_again();
