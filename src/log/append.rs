@@ -15,6 +15,7 @@ use events::{Envelope, Moment};
 use futures::stream::FuturesOrdered;
 use futures::{FutureExt, StreamExt};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use tokio::task::unconstrained;
 use uuid::Uuid;
 
@@ -82,8 +83,8 @@ pub struct Appended {
 /// A failure is noticed, and repaired, in the next call: flush before a pause.
 ///
 /// While a cluster elects a leader, the server may reject a message and accept the next one. So a message about a race
-/// waits for the earlier messages about that race. Only quotes of growing times may be in flight together: a fold
-/// orders them by their time, and those of one time as the log has them.
+/// waits for the earlier messages about that race. Only quotes may be in flight together, each of a later time than the
+/// one before and with all that it says: a fold orders them by their time, so the earlier one is then only history.
 #[derive(Debug)]
 pub struct Appender {
     log: Log,
@@ -101,7 +102,7 @@ pub struct Appender {
 #[derive(Debug)]
 struct InFlight {
     outgoing: Outgoing,
-    quoted_at: Option<Moment>,
+    quote: Option<Quote>,
     /// The connection that it was sent on.
     connection_number: u64,
 }
@@ -201,8 +202,10 @@ impl Appender {
     /// Returns the error of this message or of an earlier one: [`LogError::TooLarge`] and [`LogError::Denied`] at once,
     /// any other after a minute of retries.
     pub async fn append(&mut self, outgoing: Outgoing) -> Result<(), LogError> {
-        let quoted_at = quoted_at(&outgoing);
-        while self.in_flight.len() >= self.window || self.must_wait(&outgoing.subject, quoted_at) {
+        let quote = Quote::of(&outgoing);
+        while self.in_flight.len() >= self.window
+            || self.must_wait(&outgoing.subject, quote.as_ref())
+        {
             self.await_oldest().await?;
         }
         while !self.in_flight.is_empty() {
@@ -227,7 +230,7 @@ impl Appender {
                 self.acks.push_back(Box::pin(ack));
                 self.in_flight.push_back(InFlight {
                     outgoing,
-                    quoted_at,
+                    quote,
                     connection_number,
                 });
             }
@@ -243,12 +246,12 @@ impl Appender {
         Ok(())
     }
 
-    fn must_wait(&self, subject: &str, quoted_at: Option<Moment>) -> bool {
-        let mut in_flight = self.in_flight.iter();
-        in_flight.any(|other| {
-            let are_ordered = other.quoted_at.is_some_and(|at| quoted_at > Some(at));
-            !are_ordered && entity(&other.outgoing.subject) == entity(subject)
-        })
+    /// The last message in flight about a race stands for all of them, as each may overtake the one before.
+    fn must_wait(&self, subject: &str, quote: Option<&Quote>) -> bool {
+        let mut in_flight = self.in_flight.iter().rev();
+        let last = in_flight.find(|other| entity(&other.outgoing.subject) == entity(subject));
+        let may_overtake = |last: &InFlight| Some(quote?.has_all_of(last.quote.as_ref()?));
+        last.is_some_and(|last| may_overtake(last) != Some(true))
     }
 
     /// Takes the acknowledgements since the last call, in the order of the messages.
@@ -430,15 +433,49 @@ fn entity(subject: &str) -> &str {
     subject.splitn(3, '.').last().unwrap_or(subject)
 }
 
-/// The time of a quote; `None` of any other message.
-fn quoted_at(outgoing: &Outgoing) -> Option<Moment> {
-    #[derive(Deserialize)]
-    struct Quote {
-        time: Moment,
+/// What decides whether a quote may overtake another one.
+#[derive(Debug, Deserialize)]
+struct Quote {
+    time: Moment,
+    data: QuotedRunners,
+}
+
+#[derive(Debug, Deserialize)]
+struct QuotedRunners {
+    runners: Vec<QuotedRunner>,
+}
+
+#[derive(Debug, Deserialize)]
+struct QuotedRunner {
+    horse_no: String,
+    horse_name: Option<IgnoredAny>,
+    number: Option<IgnoredAny>,
+    place: Option<IgnoredAny>,
+}
+
+impl Quote {
+    /// `None` of any other message.
+    fn of(outgoing: &Outgoing) -> Option<Self> {
+        let is_quote = outgoing.subject.starts_with("racing.odds.");
+        let quote = is_quote.then(|| serde_json::from_slice(&outgoing.payload));
+        quote?.ok()
     }
-    let is_quote = outgoing.subject.starts_with("racing.odds.");
-    let quote = is_quote.then(|| serde_json::from_slice::<Quote>(&outgoing.payload));
-    Some(quote?.ok()?.time)
+
+    /// Whether it is later than another one, and says something of all that the other one does.
+    fn has_all_of(&self, earlier: &Self) -> bool {
+        let runners = &self.data.runners;
+        let mut earlier_runners = earlier.data.runners.iter();
+        self.time > earlier.time
+            && earlier_runners.all(|earlier| runners.iter().any(|later| later.has_all_of(earlier)))
+    }
+}
+
+impl QuotedRunner {
+    fn has_all_of(&self, earlier: &Self) -> bool {
+        let values = |of: &Self| [&of.horse_name, &of.number, &of.place].map(Option::is_some);
+        let mut pairs = values(self).into_iter().zip(values(earlier));
+        self.horse_no == earlier.horse_no && pairs.all(|(later, earlier)| later || !earlier)
+    }
 }
 
 /// Waits for an acknowledgement until the connection is lost, and the acknowledgement with it.
@@ -520,4 +557,38 @@ fn full(error: &PublishError) -> Option<String> {
         _ => false,
     };
     is_full.then(|| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{Outgoing, Quote};
+
+    fn quote(second: u32, runners: Value) -> Quote {
+        let time = format!("2026-11-21T06:00:{second:02}Z");
+        let outgoing = Outgoing {
+            subject: "racing.odds.2026-11-21.ST.3".to_owned(),
+            id: String::new(),
+            payload: json!({ "time": time, "data": { "runners": runners } })
+                .to_string()
+                .into_bytes(),
+        };
+        Quote::of(&outgoing).expect("a quote")
+    }
+
+    #[test]
+    fn a_quote_may_overtake_only_what_it_says_as_well() {
+        let both =
+            json!([{ "horse_no": "A", "win": 2.0 }, { "horse_no": "B", "win": 3.0, "place": 1.2 }]);
+        let earlier = quote(1, both.clone());
+        assert!(quote(2, both.clone()).has_all_of(&earlier));
+        assert!(!quote(1, both).has_all_of(&earlier), "of the same time");
+        for part in [
+            json!([{ "horse_no": "A", "win": 2.0 }]),
+            json!([{ "horse_no": "A", "win": 2.0 }, { "horse_no": "B", "win": 3.0 }]),
+        ] {
+            assert!(!quote(2, part.clone()).has_all_of(&earlier), "{part}");
+        }
+    }
 }
