@@ -335,11 +335,11 @@ impl Reader {
         messages
     }
 
-    /// Whether a server has the last message that was read, as it was read. Else what follows may be of another history,
-    /// as after a restore: only [`Self::check_identity`] knows.
+    /// Whether a server has the last message that was read, as it was read, or none was. Else what follows may be of
+    /// another history, as after a restore: only [`Self::check_identity`] knows.
     async fn any_server_has_position(&self) -> bool {
         let Some(recorded_at) = self.position.recorded_at else {
-            return false;
+            return self.position.seq == 0;
         };
         let found = self
             .log
