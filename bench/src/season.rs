@@ -4,8 +4,9 @@
 
 use events::{
     DeclaredRunner, Envelope, Event, FinishTime, Foaled, HorseNo, HorseRegistered, Moment, Odds,
-    OddsQuoted, Outcome, QuotedRunner, RaceDeclared, RaceNumber, RaceStatus, RaceStatusChanged,
-    RacingDate, ResultDeclared, ResultRunner, ResultStatus, RunnerWithdrawn, Text, VenueCode,
+    OddsQuoted, Outcome, QuotedRunner, RaceDeclared, RaceKey, RaceNumber, RaceStatus,
+    RaceStatusChanged, RacingDate, ResultDeclared, ResultRunner, ResultStatus, RunnerWithdrawn,
+    Text, VenueCode,
 };
 use jiff::{Timestamp, ToSpan, civil};
 
@@ -192,27 +193,30 @@ impl Race {
 
     fn card(&self) -> Event {
         let runner = |(index, number): (usize, &u64)| DeclaredRunner {
-            horse_no: horse_no(*number),
             horse_name: horse_name(*number),
             number: index as u16 + 1,
             jockey: person(number + index as u64),
             trainer: person(*number),
             draw: 12 - index as u16,
             weight: 133 - index as u16,
+            ..DeclaredRunner::of(horse_no(*number))
         };
         Event::RaceDeclared(RaceDeclared {
-            date: self.date,
-            venue: self.venue.clone(),
-            race_number: self.race_number,
-            venue_name: None,
             race_name: text("THE RAILBIRD HANDICAP"),
             distance: 1200,
             class: text("Class 4"),
             going: Some(text("GOOD")),
-            off_time: None,
-            time_zone: None,
             runners: self.runners.iter().enumerate().map(runner).collect(),
+            ..RaceDeclared::of(self.key())
         })
+    }
+
+    fn key(&self) -> RaceKey {
+        RaceKey {
+            date: self.date,
+            venue: self.venue.clone(),
+            race_number: self.race_number,
+        }
     }
 
     fn status(&self, status: RaceStatus) -> Event {
@@ -286,7 +290,6 @@ impl Race {
         let runner = |(index, number): (usize, &u64)| {
             let ran = !(self.withdrawn && index == 11);
             ResultRunner {
-                horse_no: horse_no(*number),
                 horse_name: horse_name(*number),
                 number: Some(index as u16 + 1),
                 position: ran.then_some(index as u16 + 1),
@@ -300,21 +303,13 @@ impl Race {
                     .then(|| Odds::from_thousandths(3_500 + 1_000 * index as u32).ok())
                     .flatten(),
                 stakes: (index < 5).then(|| 600_000 / (index as u64 + 1)),
-                stakes_currency: None,
+                ..ResultRunner::of(horse_no(*number))
             }
         };
         Event::ResultDeclared(ResultDeclared {
-            date: self.date,
-            venue: self.venue.clone(),
-            race_number: self.race_number,
-            venue_name: None,
-            race_name: None,
-            distance: None,
-            going: None,
-            revision,
             status,
-            reason: None,
             runners: self.runners.iter().enumerate().map(runner).collect(),
+            ..ResultDeclared::of(self.key(), revision)
         })
     }
 }

@@ -47,7 +47,7 @@ export interface Ack {
   /** The lists of the filter. */
   filter: Filter;
   /** The kinds of messages about races that are sent. */
-  events: ("odds_update" | "status_update" | "runner_update" | "result_update")[];
+  events: ("odds_update" | "status_update" | "runner_update" | "result_update" | "dividends_update")[];
   /** Minimum time between two odds messages of a race, in milliseconds; 0 sends every update. */
   conflate_ms: number;
   /** Time between two heartbeats, in milliseconds. */
@@ -67,6 +67,67 @@ export interface Closing {
   reason: string;
   /** Milliseconds to wait before connecting again; 0 if the same request would fail again. */
   retry_after_ms: number;
+}
+
+/**
+ * How final dividends are. `provisional`: Before they are paid. `official`: Official. `refund`: All stakes are
+ * refunded.
+ */
+export type DividendStatus = "provisional" | "official" | "refund";
+
+/**
+ * Why there is no dividend, or what kind it is. `no_winner`: Nobody won. `refund`: The stakes are refunded. `jackpot`:
+ * Nobody won, and the pool is carried over. `consolation`: Paid for less than the whole combination.
+ */
+export type DividendState = "no_winner" | "refund" | "jackpot" | "consolation";
+
+/** What a pool pays for a combination. */
+export interface DividendLine {
+  /** The code of the pool. */
+  pool: string;
+  /** Saddle-cloth numbers; none if nobody won. */
+  combination: number[];
+  /** The stake that the dividend is for. */
+  unit: number;
+  /** What is paid for the unit; left out if there is no dividend. */
+  dividend?: number;
+  /** Why there is no dividend, or what kind it is; left out for a plain one. */
+  state?: DividendState;
+}
+
+/** The dividends in force, after they were declared or amended. */
+export interface DividendsUpdate {
+  event: "dividends_update";
+  /** The meeting's date. */
+  date: string;
+  /** The racecourse's name. */
+  venue: string;
+  /** The racecourse's code. */
+  venue_code: string;
+  /** The race's number. */
+  race_number: number;
+  /** How final they are. */
+  status: DividendStatus;
+  /** A later statement has a higher revision. */
+  revision: number;
+  /** Why they were amended or refunded; empty if no reason was given. */
+  reason: string;
+  /** When the log stored the latest statement that replaced a final one, RFC 3339 in UTC; empty without one. */
+  amended_at: string;
+  /** The currency of all amounts. */
+  currency: string;
+  /** By pool, and as stated within a pool. */
+  dividends: DividendLine[];
+  /** When it happened according to the feeder, RFC 3339. */
+  timestamp: string;
+  /** When the log stored it, RFC 3339, to the microsecond. */
+  recorded_at: string;
+  /** The log sequence of the change. */
+  seq: number;
+  /** The `seq` of the previous message of the same `event` about the same race; 0 if there is none. */
+  prev_seq: number;
+  /** Only in conflated messages that belong together: this is not the last of them. */
+  more?: true;
 }
 
 /** A client message was rejected, and nothing has changed. The connection stays open. */
@@ -210,6 +271,16 @@ export interface PlacedRunner {
   stakes: number;
   /** Such as `HKD`; empty if the result does not state it. */
   stakes_currency: string;
+  /** Its own weight, in pounds. */
+  body_weight?: number;
+  /** Its gear, as the authority writes it. */
+  gear?: string;
+  /** How far it was behind the winner. */
+  margin?: string;
+  /** Its positions at the points of the race. */
+  running_positions?: number[];
+  /** Its times of the sections of the race, m:ss.cc. */
+  sectionals?: string[];
 }
 
 /** A runner without an official placing. */
@@ -238,6 +309,16 @@ export interface UnplacedRunner {
   stakes: number;
   /** Such as `HKD`; empty if the result does not state it. */
   stakes_currency: string;
+  /** Its own weight, in pounds. */
+  body_weight?: number;
+  /** Its gear, as the authority writes it. */
+  gear?: string;
+  /** How far it was behind the winner. */
+  margin?: string;
+  /** Its positions at the points of the race. */
+  running_positions?: number[];
+  /** Its times of the sections of the race, m:ss.cc. */
+  sectionals?: string[];
 }
 
 /** The result in force, after it was declared, amended or voided. */
@@ -277,8 +358,20 @@ export interface ResultUpdate {
   seq: number;
   /** The `seq` of the previous message of the same `event` about the same race; 0 if there is none. */
   prev_seq: number;
+  /** By the position of the rail, such as `C+3`. */
+  course?: string;
   /** Only in conflated messages that belong together: this is not the last of them. */
   more?: true;
+  /** In whole units of the currency. */
+  prize?: number;
+  /** Such as `HKD`. */
+  prize_currency?: string;
+  /** The ratings that the race is for, such as `60-40`. */
+  rating_band?: string;
+  /** The times of the sections of the race, m:ss.cc; left out if unknown. */
+  sectionals?: string[];
+  /** Such as `TURF`. */
+  surface?: string;
 }
 
 /** Earlier messages no longer hold: discard every board and `seq`. Snapshots and `snapshot_complete` follow. */
@@ -390,7 +483,7 @@ export interface Welcome {
   /** The lists of the filter. */
   filter: Filter;
   /** The kinds of messages about races that are sent. */
-  events: ("odds_update" | "status_update" | "runner_update" | "result_update")[];
+  events: ("odds_update" | "status_update" | "runner_update" | "result_update" | "dividends_update")[];
   /** Minimum time between two odds messages of a race, in milliseconds; 0 sends every update. */
   conflate_ms: number;
   /** Time between two heartbeats, in milliseconds. */
@@ -402,9 +495,9 @@ export interface Welcome {
 }
 
 /** A kind of messages about races. */
-export type RaceEvent = "odds_update" | "result_update" | "runner_update" | "status_update";
+export type RaceEvent = "dividends_update" | "odds_update" | "result_update" | "runner_update" | "status_update";
 
-export type RaceMessage = OddsUpdate | ResultUpdate | RunnerUpdate | StatusUpdate;
+export type RaceMessage = DividendsUpdate | OddsUpdate | ResultUpdate | RunnerUpdate | StatusUpdate;
 
 export type ServiceMessage = Ack | Closing | Error | Heartbeat | Resync | SnapshotComplete | Welcome;
 

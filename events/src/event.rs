@@ -3,7 +3,7 @@
 use serde_json::value::RawValue;
 
 use crate::error::cut_reason;
-use crate::facts::{horse, invalid, odds, race, result};
+use crate::facts::{dividends, horse, invalid, odds, race, result};
 use crate::object::Object;
 use crate::{DecodeError, Foaled, Moment, ParseError, RaceKey, RacingDate, Subject};
 
@@ -101,6 +101,8 @@ events! {
     ResultDeclared(result::ResultDeclared) = "racing.result.declared.v1", Result;
     /// The voiding of a result.
     ResultVoided(result::ResultVoided) = "racing.result.voided.v1", Result;
+    /// What pools pay.
+    DividendsDeclared(dividends::DividendsDeclared) = "racing.dividends.declared.v1", Result;
     /// Prices.
     OddsQuoted(odds::OddsQuoted) = "racing.odds.quoted.v1", Odds;
 }
@@ -112,6 +114,7 @@ impl Event {
             Self::HorseRegistered(fact) => fact.check(),
             Self::RaceDeclared(fact) => fact.check(),
             Self::ResultDeclared(fact) => fact.check(),
+            Self::DividendsDeclared(fact) => fact.check(),
             Self::OddsQuoted(fact) => fact.check(),
             _ => Ok(()),
         }

@@ -6,18 +6,22 @@
 //!
 //! This crate has no I/O, no async code and no clock. Time comes in with the event.
 
+mod amount;
 mod cloud_event;
 mod currency;
 mod date;
+mod decimal;
 mod envelope;
 mod error;
 mod event;
 mod facts;
 mod finish_time;
 mod horse_no;
+mod margin;
 mod object;
 mod odds;
 mod outcome;
+mod pool_code;
 mod race;
 mod schema;
 mod string_form;
@@ -25,23 +29,27 @@ mod subject;
 mod text;
 mod time;
 
+pub use amount::Amount;
 pub use cloud_event::CloudEvent;
 pub use currency::Currency;
 pub use date::RacingDate;
 pub use envelope::{EVENT_BYTES_MAX, Envelope, Recorded};
 pub use error::{DecodeError, ParseError, cut_reason};
 pub use event::{EVENT_TYPES, Event};
+pub use facts::dividends::{Dividend, DividendState, DividendStatus, DividendsDeclared};
 pub use facts::horse::{Career, Foaled, HorseRegistered};
 pub use facts::odds::{OddsQuoted, PriceState, QuotedRunner};
 pub use facts::race::{
-    DeclaredRunner, GoingChanged, RaceDeclared, RaceStatus, RaceStatusChanged, RiderChanged,
-    RunnerReinstated, RunnerWithdrawn,
+    DeclaredRunner, EachWayTerms, GoingChanged, RaceDeclared, RaceStatus, RaceStatusChanged,
+    RiderChanged, RunnerReinstated, RunnerWithdrawn,
 };
 pub use facts::result::{ResultDeclared, ResultRunner, ResultStatus, ResultVoided};
 pub use finish_time::FinishTime;
 pub use horse_no::HorseNo;
+pub use margin::Margin;
 pub use odds::Odds;
 pub use outcome::Outcome;
+pub use pool_code::PoolCode;
 pub use race::{RaceKey, RaceNumber, VenueCode};
 pub use schema::{SchemaFile, list_values, schemas};
 pub use subject::{SUBJECTS, Subject};

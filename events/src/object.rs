@@ -49,3 +49,10 @@ pub(crate) fn option<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     let object = Option::<Object<T>>::deserialize(deserializer)?;
     Ok(object.map(|object| object.0))
 }
+
+/// Parses a field that is a list of values or null.
+pub(crate) fn values<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Vec<T>, D::Error> {
+    Option::<Vec<T>>::deserialize(deserializer).map(Option::unwrap_or_default)
+}

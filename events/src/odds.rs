@@ -3,10 +3,9 @@
 use std::fmt;
 
 use schemars::JsonSchema;
-use serde::de::{Deserializer, Unexpected, Visitor};
-use serde::ser::Serializer;
 
 use crate::ParseError;
+use crate::decimal::{exact, number_form};
 
 /// A decimal price including the stake, from 1 to 100,000, in integer thousandths: 3.5 is 3500.
 ///
@@ -19,6 +18,8 @@ use crate::ParseError;
     extend("minimum" = 1, "maximum" = 100_000, "examples" = [3.5])
 )]
 pub struct Odds(u32);
+
+number_form!(Odds);
 
 impl Odds {
     const EXPECTED: &'static str = "odds are a number from 1 to 100000 with at most three decimals";
@@ -54,20 +55,15 @@ impl Odds {
     /// # Errors
     /// Returns [`ParseError`] if the number is out of range or has more than three decimals.
     pub fn from_number(number: f64) -> Result<Self, ParseError> {
-        /// The largest relative difference between a double and its price.
-        const TOLERANCE: f64 = 4.0 * f64::EPSILON;
-        let nearest = (number * 1000.0).round();
-        // The tolerance accepts the error of a few sums of doubles. A real fourth decimal is far outside of it.
-        let exact = (number - nearest / 1000.0).abs() <= number.abs() * TOLERANCE;
-        if !exact || !(1_000.0..=100_000_000.0).contains(&nearest) {
-            return Err(ParseError::new(Self::EXPECTED, number));
-        }
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "in range, whole"
-        )]
-        Ok(Self(nearest as u32))
+        let thousandths = exact(number, 1_000.0, 1_000.0..=100_000_000.0);
+        thousandths
+            .and_then(|thousandths| u32::try_from(thousandths).ok())
+            .map(Self)
+            .ok_or_else(|| ParseError::new(Self::EXPECTED, number))
+    }
+
+    fn to_number(self) -> f64 {
+        f64::from(self.0) / 1_000.0
     }
 
     /// The price in thousandths.
@@ -86,42 +82,6 @@ impl fmt::Display for Odds {
             r if r % 10 == 0 => write!(f, "{whole}.{:02}", r / 10),
             r => write!(f, "{whole}.{r:03}"),
         }
-    }
-}
-
-impl serde::Serialize for Odds {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_f64(f64::from(self.0) / 1000.0)
-    }
-}
-
-impl<'de> serde::Deserialize<'de> for Odds {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Number;
-        impl Visitor<'_> for Number {
-            type Value = Odds;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(Odds::EXPECTED)
-            }
-
-            fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<Odds, E> {
-                Odds::from_number(number).map_err(E::custom)
-            }
-
-            fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<Odds, E> {
-                u32::try_from(number)
-                    .ok()
-                    .and_then(|n| n.checked_mul(1000))
-                    .and_then(|n| Odds::from_thousandths(n).ok())
-                    .ok_or_else(|| E::invalid_value(Unexpected::Unsigned(number), &self))
-            }
-
-            fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<Odds, E> {
-                Err(E::invalid_value(Unexpected::Signed(number), &self))
-            }
-        }
-        deserializer.deserialize_any(Number)
     }
 }
 

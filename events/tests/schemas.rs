@@ -112,6 +112,7 @@ const HORSE: &str = "racing.horse.registered.v1";
 const CARD: &str = "racing.race.declared.v1";
 const RESULT: &str = "racing.result.declared.v1";
 const ODDS: &str = "racing.odds.quoted.v1";
+const DIVIDENDS: &str = "racing.dividends.declared.v1";
 
 /// Changes to the envelope and the data of a horse that make the event invalid.
 fn rejected_horses() -> Vec<Change> {
@@ -177,6 +178,30 @@ fn rejected_races() -> Vec<Change> {
         (RESULT, "/data/runners/0/finish_time", json!("0:00.00")),
         (RESULT, "/data/runners/0/win_odds", json!(0.5)),
         (RESULT, "/data/runners/0/stakes", json!(-1)),
+        (CARD, "/data/prize", json!(1_000_000_000_001_u64)),
+        (CARD, "/data/prize_currency", json!("hkd")),
+        (CARD, "/data/each_way/divisor", json!(0)),
+        (CARD, "/data/each_way", json!([3, 5])),
+        (CARD, "/data/runners/0/age", json!(61)),
+        (CARD, "/data/runners/0/body_weight", json!(1124.5)),
+        (RESULT, "/data/sectionals", json!(["24.60"])),
+        (RESULT, "/data/sectionals", json!(vec!["0:24.60"; 33])),
+        (RESULT, "/data/runners/0/margin", json!("1.25")),
+        (RESULT, "/data/runners/0/margin", json!(1.25)),
+        (RESULT, "/data/runners/0/running_positions", json!([1.5])),
+        (DIVIDENDS, "/data/dividends/0/dividend", Value::Null),
+        (DIVIDENDS, "/data/dividends/0/dividend", json!("40")),
+        (DIVIDENDS, "/data/dividends/0/unit", json!(0)),
+        (DIVIDENDS, "/data/dividends/0/pool", json!("FIRST 4")),
+        (DIVIDENDS, "/data/dividends/0/combination", json!(["1"])),
+        (
+            DIVIDENDS,
+            "/data/dividends/0/combination",
+            json!(vec![1; 17]),
+        ),
+        (DIVIDENDS, "/data/dividends/2/state", json!("lost")),
+        (DIVIDENDS, "/data/status", json!("final")),
+        (DIVIDENDS, "/data/currency", json!("HK$")),
         (ODDS, "/data/runners/0/win", json!("3.5")),
         (ODDS, "/data/runners/0/win", json!(100_000.5)),
         (ODDS, "/data/runners/1/win", Value::Null),
@@ -236,6 +261,15 @@ fn an_accepted_event_is_valid_against_its_schema() {
         (RESULT, "/data/runners/0/win_odds", json!(1)),
         (RESULT, "/data/runners/0/win_odds", json!(3.3)),
         (RESULT, "/data/runners/0/win_odds", json!(1.1 + 2.2)),
+        (CARD, "/data/each_way", Value::Null),
+        (CARD, "/data/runners/0/reserve", json!(true)),
+        (RESULT, "/data/sectionals", Value::Null),
+        (RESULT, "/data/runners/0/margin", json!("NOSE")),
+        (RESULT, "/data/runners/0/running_positions", json!([])),
+        (DIVIDENDS, "/data/dividends", json!([])),
+        (DIVIDENDS, "/data/dividends/0/pool", json!("double_trio")),
+        (DIVIDENDS, "/data/dividends/0/combination", Value::Null),
+        (DIVIDENDS, "/data/dividends/0/dividend", json!(0.1 + 0.2)),
         (ODDS, "/data/runners/0/win", json!(100_000)),
         (ODDS, "/data/runners/0/place", Value::Null),
         (ODDS, "/data/runners/0/state", json!("suspended")),

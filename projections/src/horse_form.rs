@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use crate::json;
 use crate::race::Race;
-use crate::race_result::{self, RunnerFields};
+use crate::race_result::{self, RunnerDetails, RunnerFields};
 
 /// The list that a row belongs to: the first byte of its stored value, before the JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,6 +112,8 @@ struct FormRunner<'a> {
     stakes: u64,
     /// Such as `HKD`; empty if the result does not state it.
     stakes_currency: &'a str,
+    #[serde(flatten)]
+    details: RunnerDetails<'a>,
 }
 
 #[derive(Serialize)]
@@ -192,6 +194,7 @@ fn form_row(
         trainer: fields.trainer,
         stakes: fields.stakes,
         stakes_currency: fields.stakes_currency,
+        details: fields.details,
     };
     match placing {
         RowPlacing::Position(position) => {

@@ -6,7 +6,9 @@
 
 use std::convert::Infallible;
 
+use events::Text;
 use serde::Serialize;
+use serde_json::value::RawValue;
 
 /// The regular expression of a time in UTC, or of an empty text, for fields whose value may be unknown.
 pub(crate) const TIME_OR_EMPTY: &str =
@@ -57,6 +59,16 @@ pub(crate) fn beginning(text: &str, bytes_max: usize) -> &str {
 /// The text of a value; empty for `None`.
 pub(crate) fn text(value: Option<impl ToString>) -> String {
     value.map(|value| value.to_string()).unwrap_or_default()
+}
+
+/// A text that is left out where it is unknown.
+pub(crate) fn known(text: Option<&Text>) -> Option<&str> {
+    text.filter(|text| !text.is_empty()).map(Text::as_str)
+}
+
+/// A decimal number as it is written.
+pub(crate) fn number(number: impl ToString) -> Box<RawValue> {
+    RawValue::from_string(number.to_string()).expect("a decimal number is JSON")
 }
 
 /// The fields of a rendered object: what is between its braces. Empty if the bytes are not an object.

@@ -99,6 +99,11 @@ pub fn results(date: RacingDate, venue: &VenueCode) -> String {
     meeting("result", date, venue)
 }
 
+/// A race's dividends.
+pub fn dividends(key: &RaceKey) -> String {
+    race("dividend", key)
+}
+
 /// The prefix of all revisions of a race's result, in the order of the log.
 pub fn revisions(key: &RaceKey) -> String {
     race("revision", key) + "/"

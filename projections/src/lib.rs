@@ -1,12 +1,14 @@
 //! The views: pure folds of racing events into read models, and the store that keeps them.
 //!
-//! Each read model is a file: `race_card`, `race_result`, [`horse_form`], [`horse_profile`], [`meetings`],
-//! `odds_board`, [`rejections`]. It renders state as the JSON that is served, without I/O, clock or errors.
-//! [`Projection`] folds a batch of the log and commits the changed views with their checkpoint in one atomic batch of
-//! the [`Store`]. Each event that changes a live race yields a [`LiveUpdate`]; [`RaceReplay`] makes the latest of them
-//! again.
+//! Each read model is a file: `race_card`, `race_result`, `race_dividends`, [`horse_form`], [`horse_profile`],
+//! [`meetings`], `odds_board`, [`rejections`]. It renders state as the JSON that is served, without I/O, clock or
+//! errors. [`Projection`] folds a batch of the log and commits the changed views with their checkpoint in one atomic
+//! batch of the [`Store`]. Each event that changes a live race yields a [`LiveUpdate`]; [`RaceReplay`] makes the latest
+//! of them again.
 
+mod conditions;
 mod digest;
+mod effect;
 pub mod horse_form;
 pub mod horse_profile;
 pub mod json;
@@ -22,6 +24,7 @@ mod pending_writes;
 mod projection;
 mod race;
 mod race_card;
+mod race_dividends;
 mod race_result;
 pub mod rejections;
 mod responses;
@@ -29,6 +32,7 @@ mod seen_ids;
 #[cfg(feature = "simulation")]
 #[path = "../tests/simulated/mod.rs"]
 pub mod simulated;
+mod statements;
 mod store;
 mod stored_message;
 mod venue;

@@ -33,8 +33,8 @@ impl Meeting {
             venue: race.venue_name(key).to_owned(),
             status: race.status(),
             card: race.card.is_some(),
-            result: race.result.is_some(),
-            amended_at: race.amended_at,
+            result: race.results.in_force.is_some(),
+            amended_at: race.results.amended_at,
         };
         self.races.insert(key.race_number.get(), summary);
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use events::{Event, HorseNo, HorseRegistered, OddsQuoted, RaceKey, RacingDate, Recorded};
 
+use crate::effect::Effect;
 use crate::horse_form::{self, Appearance};
 use crate::horse_profile::{self, FormNames, Horse};
 use crate::live::{LiveRace, LiveUpdate, races_open_between, render_replay_state, replay_period};
@@ -12,9 +13,8 @@ use crate::log_clock::LogClock;
 use crate::meetings::{self, Meeting};
 use crate::newest::{Order, identity};
 use crate::odds_board::{self, Quote};
-use crate::race::Effect;
 use crate::store::{Store, StoreError, Writes};
-use crate::{json, keys, race_card, race_result};
+use crate::{json, keys, race_card, race_dividends, race_result};
 
 /// A value counts as one more key for each so many bytes.
 const BYTES_PER_KEY: usize = 1024;
@@ -191,13 +191,14 @@ impl PendingWrites {
             }
             Effect::Changed | Effect::Stated { .. } => {
                 (entry.state_changed, entry.facts_changed) = (true, true);
-                self.keys += 6 + 3 * runner_count(&recorded.envelope.event);
+                self.keys += 7 + 3 * runner_count(&recorded.envelope.event);
             }
         }
-        if let Effect::Stated { index, in_force } = effect {
-            let revision = race_result::render_revision(&recorded.envelope, in_force);
+        if let Effect::Stated { index, in_force } = effect
+            && let Some(revision) = race_result::render_revision(&recorded.envelope, in_force)
+        {
             let key = keys::revision(&key, index);
-            self.writes.insert(key, revision);
+            self.writes.insert(key, Some(revision));
         }
         self.dirty_races.insert(key);
         Ok(folded)
@@ -366,6 +367,8 @@ impl PendingWrites {
         let writes = &mut self.writes;
         writes.insert(keys::card(key), race_card::render(key, race));
         writes.insert(keys::result(key), race_result::render(key, race));
+        let dividends = race_dividends::render(key, race);
+        writes.insert(keys::dividends(key), dividends);
         let appearances = horse_form::appearances(key, race);
         let earlier = std::mem::replace(&mut entry.appearances, appearances);
         let horses: HashSet<_> = earlier.keys().chain(entry.appearances.keys()).collect();

@@ -3,14 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use events::{
-    DeclaredRunner, Event, HorseNo, Moment, RUNNERS_MAX, RaceDeclared, RaceKey, RaceStatus,
-    Recorded, ResultDeclared, ResultRunner, ResultStatus, ResultVoided, Text,
+    Currency, DeclaredRunner, DividendsDeclared, Event, HorseNo, Moment, RUNNERS_MAX, RaceDeclared,
+    RaceKey, RaceStatus, Recorded, ResultDeclared, ResultRunner, Text,
 };
 use serde::{Deserialize, Serialize};
 
+use crate::effect::Effect;
 use crate::log_clock::LogClock;
-use crate::newest::{Newest, Order, identity, is_zero};
-use crate::seen_ids::SeenIds;
+use crate::newest::{Newest, Order, identity};
+use crate::statements::{ResultStatement, Statements};
 use crate::venue::{venue_name, venue_time_zone};
 
 /// The largest number of horses that one map of a race holds: those of a few full cards.
@@ -19,9 +20,8 @@ const HORSES_MAX: usize = 4 * RUNNERS_MAX;
 /// The facts about a race that are in force.
 ///
 /// A card replaces the card before it, and the changes of riders and going since. A withdrawal is in force until a
-/// reinstatement. Of two statements of the result the one with the higher revision is in force, of equals the later
-/// one. [`Newest`] decides which of two facts about the same thing is the later one: the status, the card, the going,
-/// the rider and the withdrawal of each horse. The time of a result does not matter, only whether it is known.
+/// reinstatement. [`Statements`] has the results and the dividends. [`Newest`] decides which of two facts about the
+/// same thing is the later one: the status, the card, the going, the rider and the withdrawal of each horse.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Race {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -43,24 +43,11 @@ pub(crate) struct Race {
     pub(crate) status_reason: Text,
     #[serde(default, skip_serializing_if = "Newest::is_empty")]
     statuses: Newest,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) result: Option<Statement>,
-    /// When the log stored the latest statement that replaced an official result.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) amended_at: Option<Moment>,
-    /// The statements of the revision in force.
-    #[serde(default, skip_serializing_if = "Newest::is_empty")]
-    results: Newest,
-    /// The latest statements of any revision.
-    #[serde(default, skip_serializing_if = "SeenIds::is_empty")]
-    seen: SeenIds<STATEMENT_IDS_MAX>,
-    #[serde(default, skip_serializing_if = "is_zero")]
-    statements: u32,
+    #[serde(default, skip_serializing_if = "Statements::is_empty")]
+    pub(crate) results: Statements<ResultStatement>,
+    #[serde(default, skip_serializing_if = "Statements::is_empty")]
+    pub(crate) dividends: Statements<DividendsDeclared>,
 }
-
-/// A race has a few statements of its result. One of an earlier revision that is repeated after this many others is
-/// listed again among the revisions, as stale.
-const STATEMENT_IDS_MAX: usize = 16;
 
 /// What is in force for a horse, and the order of the facts about it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,56 +70,6 @@ impl<T> Default for Latest<T> {
 struct Rider {
     jockey: Text,
     weight: Option<u16>,
-}
-
-/// A statement of the result of a race.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Statement {
-    Declared(ResultDeclared),
-    Voided(ResultVoided),
-}
-
-impl Statement {
-    pub(crate) fn revision(&self) -> u32 {
-        match self {
-            Self::Declared(result) => result.revision,
-            Self::Voided(void) => void.revision,
-        }
-    }
-
-    fn is_official(&self) -> bool {
-        matches!(self, Self::Declared(result) if result.status == ResultStatus::Official)
-    }
-}
-
-/// What an event did to a race.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Effect {
-    /// None, and no state changed: the event was applied before.
-    Repeated,
-    /// None, and no state changed: the event is older than the fact in force.
-    Stale,
-    /// None, but the event will be recognised if it is repeated.
-    Unchanged,
-    /// The facts in force changed.
-    Changed,
-    /// The event is the `index`th statement of the result, from 0. It is in force, or stale.
-    Stated { index: u32, in_force: bool },
-}
-
-impl Effect {
-    /// Whether the event is older than the fact in force.
-    pub(crate) fn is_stale(self) -> bool {
-        matches!(
-            self,
-            Self::Stale
-                | Self::Stated {
-                    in_force: false,
-                    ..
-                }
-        )
-    }
 }
 
 impl Race {
@@ -170,10 +107,15 @@ impl Race {
                 set(&mut self.status, fact.status) || reason_changed
             }),
             Event::ResultDeclared(result) => {
-                self.state_result(recorded, identity, Statement::Declared(result.clone()))
+                let statement = ResultStatement::Declared(Box::new(result.clone()));
+                self.results.state(recorded, identity, &statement)
             }
             Event::ResultVoided(void) => {
-                self.state_result(recorded, identity, Statement::Voided(void.clone()))
+                let statement = ResultStatement::Voided(void.clone());
+                self.results.state(recorded, identity, &statement)
+            }
+            Event::DividendsDeclared(dividends) => {
+                self.dividends.state(recorded, identity, dividends)
             }
             Event::RunnerWithdrawn(_)
             | Event::RunnerReinstated(_)
@@ -202,36 +144,6 @@ impl Race {
         true
     }
 
-    fn state_result(&mut self, recorded: &Recorded, identity: u64, statement: Statement) -> Effect {
-        if !self.seen.is_new(identity) {
-            return Effect::Repeated;
-        }
-        let current = self.result.as_ref().map(Statement::revision);
-        let revision = Some(statement.revision());
-        if revision > current {
-            self.results = Newest::default();
-        }
-        let in_force = revision >= current
-            && match self.results.take_untimed(recorded, identity) {
-                Order::New => true,
-                Order::Repeated => return Effect::Repeated,
-                Order::Stale => false,
-            };
-        if self.result.as_ref() == Some(&statement) {
-            return Effect::Unchanged;
-        }
-        let index = self.statements;
-        self.statements += 1;
-        if in_force {
-            let replaced = self.result.replace(statement);
-            let was_official = replaced.as_ref().is_some_and(Statement::is_official);
-            if was_official || self.amended_at.is_some() {
-                self.amended_at = Some(recorded.recorded_at);
-            }
-        }
-        Effect::Stated { index, in_force }
-    }
-
     /// The reason of a horse's withdrawal, if one is in force.
     pub(crate) fn withdrawal(&self, horse_no: &HorseNo) -> Option<&Text> {
         self.withdrawals.get(horse_no)?.in_force.as_ref()
@@ -240,17 +152,17 @@ impl Race {
     /// The status of the race. A declared result overrides every status that was published. A voided race without a
     /// published status is abandoned.
     pub(crate) fn status(&self) -> RaceStatus {
-        match (&self.result, self.status) {
-            (Some(Statement::Declared(_)), _) => RaceStatus::Result,
-            (Some(Statement::Voided(_)), status) => status.unwrap_or(RaceStatus::Abandoned),
+        match (&self.results.in_force, self.status) {
+            (Some(ResultStatement::Declared(_)), _) => RaceStatus::Result,
+            (Some(ResultStatement::Voided(_)), status) => status.unwrap_or(RaceStatus::Abandoned),
             (None, status) => status.unwrap_or_default(),
         }
     }
 
     /// The declared result in force.
     pub(crate) fn declared(&self) -> Option<&ResultDeclared> {
-        match &self.result {
-            Some(Statement::Declared(result)) => Some(result),
+        match &self.results.in_force {
+            Some(ResultStatement::Declared(result)) => Some(result),
             _ => None,
         }
     }
@@ -269,15 +181,22 @@ impl Race {
         venue_time_zone(&key.venue, stated)
     }
 
+    /// A text that the result states, else the card; `None` if it is unknown.
+    pub(crate) fn text<'a>(
+        &'a self,
+        of_result: impl FnOnce(&'a ResultDeclared) -> Option<&'a Text>,
+        of_card: impl FnOnce(&'a RaceDeclared) -> Option<&'a Text>,
+    ) -> Option<&'a str> {
+        let is_known = |text: &&Text| !text.is_empty();
+        let stated = self.declared().and_then(of_result).filter(is_known);
+        let text = stated.or_else(|| self.card.as_ref().and_then(of_card).filter(is_known));
+        text.map(Text::as_str)
+    }
+
     /// The race's name; empty if unknown.
     pub(crate) fn name(&self) -> &str {
-        let stated = self
-            .declared()
-            .and_then(|result| result.race_name.as_ref())
-            .filter(|name| !name.is_empty());
-        stated
-            .or_else(|| Some(&self.card.as_ref()?.race_name))
-            .map_or("", Text::as_str)
+        let name = self.text(|r| r.race_name.as_ref(), |c| Some(&c.race_name));
+        name.unwrap_or_default()
     }
 
     /// The distance in metres; 0 if unknown.
@@ -293,19 +212,23 @@ impl Race {
 
     /// The class; empty if unknown.
     pub(crate) fn class(&self) -> &str {
-        self.card.as_ref().map_or("", |card| card.class.as_str())
+        let class = self.text(|r| r.class.as_ref(), |c| Some(&c.class));
+        class.unwrap_or_default()
     }
 
     /// The going: the result's, else as last changed, else the card's; empty if unknown.
     pub(crate) fn going(&self) -> &str {
-        let stated = self
-            .declared()
-            .and_then(|result| result.going.as_ref())
-            .filter(|going| !going.is_empty());
-        stated
-            .or(self.going.as_ref())
-            .or_else(|| self.card.as_ref()?.going.as_ref())
-            .map_or("", Text::as_str)
+        let changed = self.going.as_ref();
+        let going = self.text(|r| r.going.as_ref(), |c| changed.or(c.going.as_ref()));
+        going.unwrap_or_default()
+    }
+
+    /// The prize money and its currency.
+    pub(crate) fn prize(&self) -> Option<(u64, Option<&str>)> {
+        let of_result = self.declared().map(|r| (r.prize, &r.prize_currency));
+        let on_card = self.card.as_ref().map(|c| (c.prize, &c.prize_currency));
+        let mut stated = [of_result, on_card].into_iter().flatten();
+        stated.find_map(|(prize, currency)| Some((prize?, currency.as_ref().map(Currency::as_str))))
     }
 
     /// A horse's entry on the card.

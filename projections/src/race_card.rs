@@ -1,9 +1,10 @@
 //! The race card: the declared runners of a race.
 
-use events::{HorseNo, RaceKey, RaceNumber, RaceStatus};
+use events::{DeclaredRunner, EachWayTerms, HorseNo, RaceKey, RaceNumber, RaceStatus, Text};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::conditions::Conditions;
 use crate::json;
 use crate::race::Race;
 
@@ -29,6 +30,12 @@ pub(crate) struct RacecardRace<'a> {
     off_time: String,
     /// The racecourse's time zone, IANA; empty if unknown.
     time_zone: &'a str,
+    #[serde(flatten)]
+    conditions: Conditions<'a>,
+    /// The terms of each-way bets; left out if unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "EachWayTerms")]
+    each_way: Option<EachWayTerms>,
     /// In the order of the card, without withdrawn runners.
     runners: Vec<RacecardRunner<'a>>,
     /// Withdrawn runners.
@@ -52,6 +59,45 @@ struct RacecardRunner<'a> {
     draw: u16,
     /// Pounds carried; 0 if unknown.
     weight: u16,
+    #[serde(flatten)]
+    details: CardDetails<'a>,
+}
+
+/// What is known of a runner beside that. Each is left out if it is unknown.
+#[derive(Debug, Serialize, JsonSchema)]
+struct CardDetails<'a> {
+    /// Its rating.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u16")]
+    rating: Option<u16>,
+    /// Its own weight, in pounds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u16")]
+    body_weight: Option<u16>,
+    /// Its gear, as the authority writes it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "&'a str")]
+    gear: Option<&'a str>,
+    /// Its age on the day.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u8")]
+    age: Option<u8>,
+    /// Whether it is a reserve.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "bool")]
+    reserve: Option<bool>,
+    /// The current jockey's identifier.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "&'a str")]
+    jockey_id: Option<&'a str>,
+    /// The trainer's identifier.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "&'a str")]
+    trainer_id: Option<&'a str>,
+    /// Its owner.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "&'a str")]
+    owner: Option<&'a str>,
 }
 
 /// A withdrawn runner.
@@ -78,6 +124,7 @@ pub(crate) fn render(key: &RaceKey, race: &Race) -> Option<Vec<u8>> {
             trainer: runner.trainer.as_str(),
             draw: runner.draw,
             weight,
+            details: CardDetails::of(runner, jockey),
         };
         match race.withdrawal(&runner.horse_no) {
             None => runners.push(row),
@@ -97,7 +144,25 @@ pub(crate) fn render(key: &RaceKey, race: &Race) -> Option<Vec<u8>> {
         status_reason: race.status_reason.as_str(),
         off_time: json::text(card.off_time),
         time_zone: race.time_zone(key),
+        conditions: Conditions::of(race),
+        each_way: card.each_way,
         runners,
         withdrawn,
     }))
+}
+
+impl<'a> CardDetails<'a> {
+    /// Those of a runner of the card, whose jockey may have changed.
+    fn of(runner: &'a DeclaredRunner, jockey: &Text) -> Self {
+        Self {
+            rating: runner.rating,
+            body_weight: runner.body_weight,
+            gear: json::known(runner.gear.as_ref()),
+            age: runner.age,
+            reserve: runner.reserve,
+            jockey_id: json::known(runner.jockey_id.as_ref()).filter(|_| *jockey == runner.jockey),
+            trainer_id: json::known(runner.trainer_id.as_ref()),
+            owner: json::known(runner.owner.as_ref()),
+        }
+    }
 }

@@ -1,15 +1,17 @@
 //! The result of a race, and the revisions of it.
 
 use events::{
-    Currency, DeclaredRunner, Envelope, Event, HorseNo, Outcome, RaceKey, RaceNumber, RaceStatus,
-    ResultRunner, ResultStatus, Text,
+    Currency, DeclaredRunner, Envelope, Event, FinishTime, HorseNo, Margin, Outcome, RaceKey,
+    RaceNumber, RaceStatus, ResultRunner, ResultStatus, Text,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use crate::conditions::Conditions;
 use crate::json;
-use crate::race::{Race, Statement};
+use crate::race::Race;
+use crate::statements::ResultStatement;
 
 /// How final the result of a race is.
 #[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
@@ -44,6 +46,11 @@ pub(crate) struct MeetingRaceResult<'a> {
     revision: u32,
     /// Why it was amended, voided or abandoned; empty if no reason was given.
     reason: &'a str,
+    #[serde(flatten)]
+    conditions: Conditions<'a>,
+    /// The times of the sections of the race, m:ss.cc; left out if unknown.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    sectionals: &'a [FinishTime],
     /// Placed runners, ordered by position. A dead heat repeats a position.
     runners: Vec<PlacedRunner<'a>>,
     /// Runners without an official placing.
@@ -96,6 +103,31 @@ pub(crate) struct RunnerFields<'a> {
     pub(crate) stakes: u64,
     /// Such as `HKD`; empty if the result does not state it.
     pub(crate) stakes_currency: &'a str,
+    #[serde(flatten)]
+    pub(crate) details: RunnerDetails<'a>,
+}
+
+/// What is known of a runner beside that. Each is left out if it is unknown.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+pub(crate) struct RunnerDetails<'a> {
+    /// How far it was behind the winner.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Margin")]
+    margin: Option<Margin>,
+    /// Its positions at the points of the race.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    running_positions: &'a [u16],
+    /// Its times of the sections of the race, m:ss.cc.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    sectionals: &'a [FinishTime],
+    /// Its own weight, in pounds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u16")]
+    body_weight: Option<u16>,
+    /// Its gear, as the authority writes it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "&'a str")]
+    gear: Option<&'a str>,
 }
 
 /// The result of a race; `None` until one is declared or voided, or the race is abandoned.
@@ -105,13 +137,13 @@ pub(crate) fn render(key: &RaceKey, race: &Race) -> Option<Vec<u8>> {
 
 /// The result of a race, before it is rendered.
 pub(crate) fn of<'a>(key: &RaceKey, race: &'a Race) -> Option<MeetingRaceResult<'a>> {
-    let (status, revision, reason) = match &race.result {
-        Some(Statement::Declared(result)) => (
+    let (status, revision, reason) = match &race.results.in_force {
+        Some(ResultStatement::Declared(result)) => (
             result.status.into(),
             result.revision,
             result.reason.as_ref(),
         ),
-        Some(Statement::Voided(void)) => {
+        Some(ResultStatement::Voided(void)) => {
             (RaceResultStatus::Void, void.revision, void.reason.as_ref())
         }
         None if race.status() == RaceStatus::Abandoned => {
@@ -148,6 +180,8 @@ pub(crate) fn of<'a>(key: &RaceKey, race: &'a Race) -> Option<MeetingRaceResult<
         status,
         revision,
         reason: reason.map_or("", Text::as_str),
+        conditions: Conditions::of(race),
+        sectionals: race.declared().map_or(&[], |result| &result.sectionals),
         runners,
         unplaced,
     })
@@ -172,20 +206,29 @@ pub(crate) fn runner_fields<'a>(race: &'a Race, runner: &'a ResultRunner) -> Run
     RunnerFields {
         horse_no: &runner.horse_no,
         horse_name: text(&runner.horse_name, card.map(|c| &c.horse_name)),
-        number: runner
-            .number
-            .filter(|number| *number > 0)
-            .or(card.map(|c| c.number))
-            .unwrap_or(0),
-        draw: card.map_or(0, |c| c.draw),
-        weight: race.rider_of(&runner.horse_no).1,
+        number: known(runner.number).or(card.map(|c| c.number)).unwrap_or(0),
+        draw: known(runner.draw).or(card.map(|c| c.draw)).unwrap_or(0),
+        weight: known(runner.weight).unwrap_or_else(|| race.rider_of(&runner.horse_no).1),
         jockey: text(&runner.jockey, card.map(|c| race.rider(c).0)),
         trainer: text(&runner.trainer, card.map(|c| &c.trainer)),
         finish_time: json::text(runner.finish_time),
         win_odds: win_odds(runner),
         stakes: runner.stakes.unwrap_or(0),
         stakes_currency: currency(runner),
+        details: RunnerDetails {
+            margin: runner.margin,
+            running_positions: &runner.running_positions,
+            sectionals: &runner.sectionals,
+            body_weight: known(runner.body_weight).or(card.and_then(|c| c.body_weight)),
+            gear: json::known(runner.gear.as_ref())
+                .or_else(|| json::known(card.and_then(|c| c.gear.as_ref()))),
+        },
     }
+}
+
+/// A number that is not 0.
+fn known(number: Option<u16>) -> Option<u16> {
+    number.filter(|number| *number > 0)
 }
 
 /// A withdrawn runner that the result leaves out.
@@ -199,9 +242,10 @@ pub(crate) fn scratched_fields<'a>(race: &'a Race, runner: &'a DeclaredRunner) -
         jockey: race.rider(runner).0.as_str(),
         trainer: runner.trainer.as_str(),
         finish_time: String::new(),
-        win_odds: number(0),
+        win_odds: json::number(0),
         stakes: 0,
         stakes_currency: "",
+        details: RunnerDetails::default(),
     }
 }
 
@@ -213,11 +257,9 @@ pub(crate) fn currency(runner: &ResultRunner) -> &str {
 
 /// The exact price as a JSON number; 0 if there is none.
 fn win_odds(runner: &ResultRunner) -> Box<RawValue> {
-    runner.win_odds.map_or_else(|| number(0), number)
-}
-
-fn number(number: impl ToString) -> Box<RawValue> {
-    RawValue::from_string(number.to_string()).expect("a decimal number is JSON")
+    runner
+        .win_odds
+        .map_or_else(|| json::number(0), json::number)
 }
 
 /// What a revision of a result states.

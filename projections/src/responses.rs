@@ -12,6 +12,7 @@ use crate::horse_profile::ServedProfile;
 use crate::meetings::{ChosenMeeting, MeetingView};
 use crate::odds_board::{OddsBoard, OddsTick};
 use crate::race_card::RacecardRace;
+use crate::race_dividends::MeetingRaceDividends;
 use crate::race_result::{MeetingRaceResult, ResultRevision};
 
 /// The race card of a meeting.
@@ -39,6 +40,15 @@ struct RaceResult<'a> {
     meeting: ChosenMeeting<'a>,
     #[schemars(flatten)]
     result: MeetingRaceResult<'a>,
+}
+
+/// The dividends of a race, with its meeting.
+#[derive(JsonSchema)]
+struct RaceDividends<'a> {
+    #[schemars(flatten)]
+    meeting: ChosenMeeting<'a>,
+    #[schemars(flatten)]
+    dividends: MeetingRaceDividends<'a>,
 }
 
 /// The revisions of a race's result.
@@ -114,6 +124,7 @@ pub fn add_response_schemas(generator: &mut SchemaGenerator) {
     generator.subschema_for::<MeetingResults<'_>>();
     generator.subschema_for::<RaceResult<'_>>();
     generator.subschema_for::<ResultRevisions<'_>>();
+    generator.subschema_for::<RaceDividends<'_>>();
     generator.subschema_for::<Racecard<'_>>();
     generator.subschema_for::<OddsBoard<'_>>();
     generator.subschema_for::<OddsHistory<'_>>();

@@ -96,21 +96,41 @@ fn without_last_seq(view: &[u8]) -> String {
     }
 }
 
+/// Removes the time of the latest amendment, which tells that there were statements before.
+fn without_amendment(view: &str) -> String {
+    match view.split_once("\"amended_at\":\"") {
+        Some((before, rest)) => {
+            let (_, behind) = rest.split_once('"').expect("the end of a time");
+            format!("{before}{behind}")
+        }
+        None => view.to_owned(),
+    }
+}
+
 fn event(message: &OwnedMessage) -> Value {
     serde_json::from_slice(&message.payload).expect("JSON")
 }
 
-/// The sequence of the statement of the result in force, by race: computed from the raw JSON, independently of the
-/// fold.
-fn in_force(log: &[OwnedMessage]) -> BTreeMap<String, u64> {
+/// The subject of a statement, and whether it is about dividends.
+type About = (String, bool);
+
+fn about(message: &OwnedMessage) -> About {
+    let is_of_dividends = event(message)["type"] == "racing.dividends.declared.v1";
+    (message.subject.clone(), is_of_dividends)
+}
+
+/// The sequence of the statements of result and dividends in force, by race: computed from the raw JSON, independently
+/// of the fold.
+fn in_force(log: &[OwnedMessage]) -> BTreeMap<About, u64> {
     let newer = newer(log);
-    let mut best: BTreeMap<String, (u64, u64, Value)> = BTreeMap::new();
+    let mut best: BTreeMap<About, (u64, u64, Value)> = BTreeMap::new();
     for message in log
         .iter()
         .filter(|message| message.subject.starts_with("racing.result."))
     {
+        let about = about(message);
         let event = event(message);
-        let known = best.get(&message.subject);
+        let known = best.get(&about);
         let revision = event["data"]["revision"].as_u64().expect("a revision");
         // An equal statement changes nothing.
         let same = known.is_some_and(|(.., data)| *data == event["data"]);
@@ -118,13 +138,10 @@ fn in_force(log: &[OwnedMessage]) -> BTreeMap<String, u64> {
         {
             continue;
         }
-        best.insert(
-            message.subject.clone(),
-            (revision, message.seq, event["data"].clone()),
-        );
+        best.insert(about, (revision, message.seq, event["data"].clone()));
     }
     best.into_iter()
-        .map(|(subject, (_, seq, _))| (subject, seq))
+        .map(|(about, (_, seq, _))| (about, seq))
         .collect()
 }
 
@@ -244,12 +261,13 @@ proptest! {
     #[test]
     fn only_the_statement_in_force_counts(log in history()) {
         let in_force = in_force(&log);
-        let is_in_force = |message: &&OwnedMessage| !message.subject.starts_with("racing.result.") || in_force.get(&message.subject) == Some(&message.seq);
+        let is_in_force = |message: &&OwnedMessage| !message.subject.starts_with("racing.result.") || in_force.get(&about(message)) == Some(&message.seq);
         let short: Vec<OwnedMessage> = log.iter().filter(is_in_force).cloned().collect();
         let served = |log: &[OwnedMessage]| {
             let views = without_sequences(views(log)).into_iter();
-            let kinds = ["horse/", "name/", "form/", "result/", "card/", "state/horse/"];
-            views.filter(|(key, _)| kinds.iter().any(|kind| key.starts_with(kind))).collect::<Vec<_>>()
+            let kinds = ["horse/", "name/", "form/", "result/", "dividend/", "card/", "state/horse/"];
+            let views = views.filter(|(key, _)| kinds.iter().any(|kind| key.starts_with(kind)));
+            views.map(|(key, view)| (key, without_amendment(&view))).collect::<Vec<_>>()
         };
         prop_assert_eq!(served(&log), served(&short));
     }
@@ -259,7 +277,7 @@ proptest! {
         let is_result = |message: &OwnedMessage| message.subject.starts_with("racing.result.");
         let served = |mut log: Vec<OwnedMessage>, results_last: bool| {
             log.sort_by_key(|message| is_result(message) == results_last);
-            let kinds = ["horse/", "name/", "form/", "result/", "revision/", "card/", "meeting/"];
+            let kinds = ["horse/", "name/", "form/", "result/", "dividend/", "revision/", "card/", "meeting/"];
             let views = views(&renumbered(log)).into_iter();
             views.filter(|(key, _)| kinds.iter().any(|kind| key.starts_with(kind))).collect::<Vec<_>>()
         };
@@ -273,7 +291,7 @@ proptest! {
             prop_assert!(update.seq > last_seq);
             last_seq = update.seq;
             let rank = |kind| match kind {
-                LiveKind::Result | LiveKind::Runner => 0,
+                LiveKind::Result | LiveKind::Dividends | LiveKind::Runner => 0,
                 LiveKind::Status => 1,
                 LiveKind::Odds => 2,
             };

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::ops::RangeInclusive;
 
 use events::{
-    Career, DeclaredRunner, Foaled, HorseNo, HorseRegistered, Moment, RaceDeclared, Text,
+    Career, DeclaredRunner, Foaled, HorseNo, HorseRegistered, Moment, RaceDeclared, RaceKey, Text,
 };
 
 use crate::day::MeetingTime;
@@ -63,25 +63,29 @@ pub(crate) fn plan_races(
         let (chances, horses): (Vec<_>, Vec<_>) = field.into_iter().unzip();
         let class = rng.between(1..=5);
         let off_ms = meeting.off_ms(nth);
-        let declared = RaceDeclared {
+        let key = RaceKey {
             date: meeting.day.date,
             venue: meeting.venue(),
             race_number: meeting.race_number(nth),
+        };
+        let stakes = 3_600_000 - class * 540_000;
+        let declared = RaceDeclared {
             venue_name: Some(meeting.venue_name()),
             race_name: race_name(&mut rng),
             distance: rng.pick(&DISTANCES_METRES),
             class: text(&format!("Class {class}")),
             going: Some(text(GOINGS[going])),
+            prize: Some(stakes),
             off_time: Some(clock(off_ms)),
-            time_zone: None,
             runners: declared_runners(&chances, &horses, &mut rng),
+            ..RaceDeclared::of(key)
         };
         RacePlan {
             nth,
             card: declared,
             horses,
             chances,
-            stakes: 3_600_000 - class * 540_000,
+            stakes,
             open_ms: meeting.open_ms(nth),
             off_ms,
             rain: meeting
@@ -109,13 +113,14 @@ fn declared_runners(
     rng.shuffle(&mut draws);
     rng.shuffle(&mut jockeys);
     let runner = |(index, horse): (usize, &HorseRegistered)| DeclaredRunner {
-        horse_no: horse.horse_no.clone(),
         horse_name: horse.horse_name.clone(),
         number: u16::try_from(index + 1).unwrap_or(0),
         jockey: text(jockeys[index]),
         trainer: horse.trainer.clone(),
         draw: draws[index],
         weight: u16::try_from(113 + 22 * chances[index] / 10_000).unwrap_or(113),
+        owner: Some(horse.owner.clone()),
+        ..DeclaredRunner::of(horse.horse_no.clone())
     };
     horses.iter().enumerate().map(runner).collect()
 }

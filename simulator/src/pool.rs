@@ -122,12 +122,16 @@ impl Pool {
         bets.closed.is_none().then(|| dividend(price / bets.win))
     }
 
-    /// The lowest place dividend, stake included; never more than a win.
-    pub(crate) fn place(&self, runner: usize) -> Option<Odds> {
+    /// The number of places that are paid.
+    pub(crate) fn places(&self) -> usize {
         let refunded = Some(PriceState::Scratched);
         let running = self.bets.iter().filter(|b| b.closed != refunded).count();
-        let places = if running < 7 { 2 } else { 3 };
-        let price = self.total(|b| b.place) * PAID_OUT_THOUSANDTHS / places;
+        if running < 7 { 2 } else { 3 }
+    }
+
+    /// The lowest place dividend, stake included; never more than a win.
+    pub(crate) fn place(&self, runner: usize) -> Option<Odds> {
+        let price = self.total(|b| b.place) * PAID_OUT_THOUSANDTHS / self.places() as u64;
         let win = self.win(runner)?;
         Some(dividend(price / self.bets[runner].place).min(win))
     }

@@ -1,9 +1,10 @@
 //! [`RaceScript`]: the events of one race.
 
 use events::{
-    Event, FinishTime, GoingChanged, OddsQuoted, Outcome, QuotedRunner, RaceKey, RaceStatus,
-    RaceStatusChanged, ResultDeclared, ResultRunner, ResultStatus, ResultVoided, RiderChanged,
-    RunnerReinstated, RunnerWithdrawn, Text,
+    Amount, Currency, Dividend, DividendStatus, DividendsDeclared, Event, FinishTime, GoingChanged,
+    Odds, OddsQuoted, Outcome, QuotedRunner, RaceKey, RaceStatus, RaceStatusChanged,
+    ResultDeclared, ResultRunner, ResultStatus, ResultVoided, RiderChanged, RunnerReinstated,
+    RunnerWithdrawn, Text,
 };
 
 use crate::card::RacePlan;
@@ -70,11 +71,14 @@ impl<'a> RaceScript<'a> {
         self.push(finish_ms + PROVISIONAL_AFTER_MS, provisional);
         if self.twists.ending == Ending::Voided {
             self.void(official_ms, 2, "Void: the starter had recalled the field");
+            self.pay(official_ms, DividendStatus::Refund, Vec::new());
             return;
         }
         let official = self.result(2, ResultStatus::Official, None, &finish, pool);
         self.push(official_ms, official);
         self.status(official_ms, RaceStatus::Result, None);
+        let dividends = self.dividends(&finish, pool);
+        self.pay(official_ms, DividendStatus::Official, dividends);
         if self.twists.ending == Ending::Amended {
             let (finish, winner) = finish.without_its_winner();
             let name = &race.card.runners[winner].horse_name;
@@ -184,6 +188,60 @@ impl<'a> RaceScript<'a> {
         self.push(at_ms, Event::ResultVoided(event));
     }
 
+    fn pay(&mut self, at_ms: u64, status: DividendStatus, dividends: Vec<Dividend>) {
+        let key = self.key();
+        let event = DividendsDeclared {
+            date: key.date,
+            venue: key.venue,
+            race_number: key.race_number,
+            revision: 1,
+            status,
+            reason: None,
+            currency: Currency::parse("HKD").expect("a code"),
+            dividends,
+        };
+        self.push(at_ms, Event::DividendsDeclared(event));
+    }
+
+    /// The win and place dividends: the last prices, of which horses in a dead heat have their shares.
+    fn dividends(&self, finish: &Finish, pool: &Pool) -> Vec<Dividend> {
+        let places = pool.places();
+        let amount = |hundredths| Amount::from_hundredths(hundredths).expect("in range");
+        // Ten units pay as many hundredths as one pays thousandths, and never less than the stake.
+        let line = |name, runner: usize, odds: Odds, among: usize| Dividend {
+            pool: events::PoolCode::parse(name).expect("a code"),
+            combination: vec![self.race.card.runners[runner].number],
+            unit: amount(1_000),
+            dividend: Some(amount(
+                (u64::from(odds.thousandths()) / among as u64 / 10 * 10).max(1_000),
+            )),
+            state: None,
+        };
+        let mut lines = Vec::new();
+        let mut before = 0;
+        for group in &finish.placed {
+            let sharing = group.runners.len();
+            for &runner in &group.runners {
+                if before == 0 {
+                    lines.extend(
+                        pool.win(runner)
+                            .map(|odds| line("win", runner, odds, sharing)),
+                    );
+                }
+                if before < places {
+                    let paid = places - before;
+                    let among = sharing.div_ceil(paid);
+                    lines.extend(
+                        pool.place(runner)
+                            .map(|odds| line("place", runner, odds, among)),
+                    );
+                }
+            }
+            before += sharing;
+        }
+        lines
+    }
+
     fn result(
         &self,
         revision: u32,
@@ -195,17 +253,14 @@ impl<'a> RaceScript<'a> {
         let card = &self.race.card;
         let going = self.race.rain.as_ref().map(|(_, going)| going.clone());
         Event::ResultDeclared(ResultDeclared {
-            date: card.date,
-            venue: card.venue.clone(),
-            race_number: card.race_number,
             venue_name: card.venue_name.clone(),
             race_name: Some(card.race_name.clone()),
             distance: Some(card.distance),
             going: going.or_else(|| card.going.clone()),
-            revision,
             status,
             reason,
             runners: self.result_runners(finish, pool),
+            ..ResultDeclared::of(self.key(), revision)
         })
     }
 
@@ -219,7 +274,6 @@ impl<'a> RaceScript<'a> {
                 position: u16::try_from(before + 1).ok(),
                 finish_time: FinishTime::from_hundredths(group.time).ok(),
                 stakes: Some(stakes),
-                stakes_currency: None,
                 ..self.result_runner(runner, pool)
             }));
         }
@@ -238,17 +292,13 @@ impl<'a> RaceScript<'a> {
     fn result_runner(&self, runner: usize, pool: &Pool) -> ResultRunner {
         let declared = &self.race.card.runners[runner];
         ResultRunner {
-            horse_no: declared.horse_no.clone(),
             horse_name: declared.horse_name.clone(),
             number: Some(declared.number),
-            position: None,
-            outcome: None,
             jockey: self.riders[runner].clone(),
             trainer: declared.trainer.clone(),
-            finish_time: None,
             win_odds: pool.win(runner),
             stakes: Some(0),
-            stakes_currency: None,
+            ..ResultRunner::of(declared.horse_no.clone())
         }
     }
 

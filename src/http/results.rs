@@ -1,4 +1,4 @@
-//! `/api/v1/results/{date}`, one race of it, and the revisions of a race's result.
+//! `/api/v1/results/{date}`, one race of it, and the revisions of its result and its dividends.
 
 use axum::response::Response;
 use events::{RaceKey, RaceNumber};
@@ -21,6 +21,10 @@ pub(super) fn router() -> Routes {
             "/api/v1/results/{date}/{race_number}/revisions",
             resource(&["after", "limit", "venue"], revisions),
         )
+        .route(
+            "/api/v1/results/{date}/{race_number}/dividends",
+            resource(&["venue"], dividends),
+        )
 }
 
 async fn meeting(request: ApiRequest) -> Result<Response, ApiError> {
@@ -28,14 +32,32 @@ async fn meeting(request: ApiRequest) -> Result<Response, ApiError> {
 }
 
 async fn race(request: ApiRequest) -> Result<Response, ApiError> {
-    request.answer(|request| {
-        let (choice, race) = choose_race(request)?;
-        let result = request.store.get(&keys::result(&race))?;
-        let result = result.ok_or_else(|| no_result(&choice, race.race_number))?;
-        let json = choice.object().fields_of(&result).finish();
-        let links = choice.links(request.uri.path());
-        Ok(Answer { json, links })
-    })
+    request.answer(|request| view_of_race(request, RaceAnswer::Result))
+}
+
+async fn dividends(request: ApiRequest) -> Result<Response, ApiError> {
+    request.answer(|request| view_of_race(request, RaceAnswer::Dividends))
+}
+
+/// What is answered about a race.
+#[derive(Clone, Copy)]
+enum RaceAnswer {
+    Result,
+    Dividends,
+}
+
+/// A view of the race of the path, behind the fields of its meeting.
+fn view_of_race(request: &ApiRequest, view: RaceAnswer) -> Result<Answer, ApiError> {
+    let (choice, race) = choose_race(request)?;
+    let key = match view {
+        RaceAnswer::Result => keys::result(&race),
+        RaceAnswer::Dividends => keys::dividends(&race),
+    };
+    let json = request.store.get(&key)?;
+    let json = json.ok_or_else(|| unknown(view, &choice, race.race_number))?;
+    let json = choice.object().fields_of(&json).finish();
+    let links = choice.links(request.uri.path());
+    Ok(Answer { json, links })
 }
 
 async fn revisions(request: ApiRequest) -> Result<Response, ApiError> {
@@ -49,7 +71,7 @@ fn revisions_page(request: &ApiRequest) -> Result<Answer, ApiError> {
     let (choice, race) = choose_race(request)?;
     // An abandoned race has a result without any revision.
     if request.store.get(&keys::result(&race))?.is_none() {
-        return Err(no_result(&choice, race.race_number));
+        return Err(unknown(RaceAnswer::Result, &choice, race.race_number));
     }
     let first = keys::revisions_from(&race, after);
     let end = keys::revisions(&race);
@@ -83,10 +105,14 @@ fn choose_race(request: &ApiRequest) -> Result<(MeetingChoice, RaceKey), ApiErro
     Ok((choice, race))
 }
 
-fn no_result(choice: &MeetingChoice, race_number: RaceNumber) -> ApiError {
+fn unknown(what: RaceAnswer, choice: &MeetingChoice, race_number: RaceNumber) -> ApiError {
+    let (what, are) = match what {
+        RaceAnswer::Result => ("result", "is"),
+        RaceAnswer::Dividends => ("dividends", "are"),
+    };
     let meeting = &choice.meeting;
     ApiError::NotFound(format!(
-        "No result of race {race_number} is known at {} on {}",
+        "No {what} of race {race_number} {are} known at {} on {}",
         meeting.venue, meeting.date
     ))
 }

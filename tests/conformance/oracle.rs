@@ -4,14 +4,16 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde_json::{Map, Value, json};
 
-pub(crate) const KINDS: [&str; 4] = [
+pub(crate) const KINDS: [&str; 5] = [
     "odds_update",
     "status_update",
     "runner_update",
     "result_update",
+    "dividends_update",
 ];
 pub(crate) const ODDS: usize = 0;
 const RESULT: usize = 3;
+const DIVIDENDS: usize = 4;
 
 /// A message that must be sent.
 #[derive(Debug)]
@@ -58,10 +60,11 @@ struct Race {
     status: Option<String>,
     reason: String,
     result: Option<Value>,
+    dividends: Option<Value>,
     /// By horse; sorted by number only in messages.
     prices: BTreeMap<String, Price>,
     board_time: Option<jiff::Timestamp>,
-    published: [u64; 4],
+    published: [u64; 5],
 }
 
 #[derive(Debug, Default, Clone)]
@@ -273,11 +276,10 @@ impl Race {
                 self.reason = text(&reason);
             }
             "racing.result.declared.v1" | "racing.result.voided.v1" => {
-                if self.is_stale_result(data) {
-                    return Vec::new();
-                }
-                self.result = Some(data.clone());
-                kinds.push(RESULT);
+                kinds.extend(replace(&mut self.result, data).then_some(RESULT));
+            }
+            "racing.dividends.declared.v1" => {
+                kinds.extend(replace(&mut self.dividends, data).then_some(DIVIDENDS));
             }
             other => panic!("the oracle does not know {other}"),
         }
@@ -288,12 +290,6 @@ impl Race {
             kinds.push(ODDS);
         }
         kinds
-    }
-
-    fn is_stale_result(&self, data: &Value) -> bool {
-        let revision = |result: &Value| result["revision"].as_u64().expect("a revision");
-        let result = self.result.as_ref();
-        result.is_some_and(|result| revision(data) < revision(result))
     }
 
     /// Applies a quote. Returns whether it is on the board.
@@ -383,6 +379,10 @@ impl Race {
                     "reason": data.get("reason").cloned().unwrap_or_else(|| json!("")), "timestamp": event["time"],
                 })
             }
+            "dividends_update" => json!({
+                "status": data["status"], "revision": data["revision"], "currency": data["currency"],
+                "reason": data.get("reason").cloned().unwrap_or_else(|| json!("")), "timestamp": event["time"],
+            }),
             _ => json!({
                 "placed": data["runners"].as_array().into_iter().flatten().map(|r| r["horse_no"].clone()).collect::<Vec<_>>(),
                 "status": data.get("status").cloned().unwrap_or_else(|| json!("void")), "revision": data["revision"],
@@ -429,6 +429,18 @@ impl Race {
         }
         line
     }
+}
+
+/// Replaces a statement by another one, unless its revision is lower. Returns whether it is in force.
+fn replace(in_force: &mut Option<Value>, data: &Value) -> bool {
+    let revision = |data: &Value| data["revision"].as_u64().expect("a revision");
+    let is_lower = in_force
+        .as_ref()
+        .is_some_and(|it| revision(data) < revision(it));
+    if !is_lower {
+        *in_force = Some(data.clone());
+    }
+    !is_lower
 }
 
 fn text(value: &Value) -> String {

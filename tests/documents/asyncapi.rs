@@ -378,6 +378,7 @@ fn eventful_race(race_number: u16) -> Vec<Value> {
         of("race.status_changed", 27, json!({ "status": "off" })),
         result(DAY, "ST", race_number, 2, 1),
         result(DAY, "ST", race_number, 3, 2),
+        dividends(DAY, "ST", race_number, 1),
         of("result.voided", 28, void),
         of("race.status_changed", 29, json!({ "status": "abandoned" })),
     ]
@@ -503,6 +504,7 @@ fn check_coverage(received: &[&Value]) {
             "status_update",
             "runner_update",
             "result_update",
+            "dividends_update",
         ])
     );
     let all = |field| seen(received.iter().copied(), field);
@@ -712,7 +714,7 @@ async fn messages_of_the_log_match_their_schemas() {
             .as_array()
             .unwrap()
             .len(),
-        10
+        11
     );
 }
 

@@ -517,9 +517,10 @@ pub(super) async fn live_messages(nats: &Nats, railbird: &Railbird) -> Vec<Value
         of_race("rider.changed", rider),
         of_race("race.status_changed", json!({ "status": "off" })),
         result(DAY, "ST", 2, 3, 1),
+        dividends(DAY, "ST", 2, 1),
     ])
     .await;
-    messages.extend(client.until("result_update").await);
+    messages.extend(client.until("dividends_update").await);
     let (before, answer) = client.request(&json!({ "op": "ping", "id": "1" })).await;
     messages.extend(before);
     messages.push(answer);

@@ -91,6 +91,7 @@ pub(crate) async fn publish_racing(nats: &Nats) -> u64 {
         card(&today, "HV", 1, 3),
         result_of_others(&today),
         odds_on(&today, "HV", 2, &second(0), &[2.0]),
+        dividends(DAY, "ST", 1, 1),
     ])
     .await
 }
@@ -622,7 +623,7 @@ async fn caching_works_and_head_responds_like_get() {
     let first = railbird.get("/api/v1/horses/H2").await;
     let tag = first.header("etag").to_owned();
     assert_eq!(first.header("cache-control"), "private, no-cache");
-    assert_eq!(first.header("railbird-seq"), "10");
+    assert_eq!(first.header("railbird-seq"), "11");
     assert_eq!(first.header("vary"), "accept-encoding");
     for tags in [
         tag.as_str(),
@@ -662,7 +663,7 @@ async fn caching_works_and_head_responds_like_get() {
         .await;
     assert_eq!(
         (changed.status, changed.header("railbird-seq")),
-        (200, "11")
+        (200, "12")
     );
     assert_ne!(changed.header("etag"), tag);
 }

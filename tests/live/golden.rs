@@ -178,6 +178,8 @@ async fn each_message_equals_its_golden_file() {
     nats.publish([of_today("result.voided", "ST", 1, &second(99), voided)])
         .await;
     check_next(&mut socket, &["result_update_void"]).await;
+    nats.publish([dividends(DAY, "ST", 1, 1)]).await;
+    check_next(&mut socket, &["dividends_update"]).await;
 
     nats.kill();
     nats.lose(RACING.name);

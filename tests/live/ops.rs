@@ -261,7 +261,12 @@ async fn unsubscribe_removes_values() {
         (&ack["follows"], &ack["events"]),
         (
             &json!("none"),
-            &json!(["odds_update", "status_update", "runner_update"])
+            &json!([
+                "odds_update",
+                "status_update",
+                "runner_update",
+                "dividends_update"
+            ])
         ),
         "an empty list selects no race"
     );

@@ -172,6 +172,7 @@ async fn welcome_contains_the_values_in_force() {
         "status_update",
         "runner_update",
         "result_update",
+        "dividends_update",
     ];
     assert_eq!(
         (

@@ -28,7 +28,7 @@ fn blocks() -> Vec<String> {
 }
 
 /// Where each example is visible, in the order of the documentation: a path, and a value in its answer.
-fn effects() -> [(&'static str, &'static str, Value); 10] {
+fn effects() -> [(&'static str, &'static str, Value); 11] {
     [
         (
             "/api/v1/horses/HK_2023_K417",
@@ -71,6 +71,11 @@ fn effects() -> [(&'static str, &'static str, Value); 10] {
             json!(12.345),
         ),
         ("/api/v1/results/2026-11-21/3", "/runners", json!([])),
+        (
+            "/api/v1/results/2026-11-21/3/dividends",
+            "/dividends/1/dividend",
+            json!(187.5),
+        ),
         ("/api/v1/odds/2026-11-21/3", "/runners/1/win", json!(3.5)),
     ]
 }
@@ -159,6 +164,7 @@ fn subject(event: &Value) -> String {
     {
         Some("horse") => format!("racing.horse.{}", text("horse_no")),
         Some(kind @ ("odds" | "result")) => format!("racing.{kind}.{}", race()),
+        Some("dividends") => format!("racing.result.{}", race()),
         _ => format!("racing.race.{}", race()),
     }
 }

@@ -69,6 +69,20 @@ pub(crate) fn large_card(venue: &str, race_number: u16) -> Value {
     card
 }
 
+/// Dividends of the win pool, and of a quartet that nobody had.
+pub(crate) fn dividends(date: &str, venue: &str, race_number: u16, revision: u32) -> Value {
+    let lines = json!([
+        { "pool": "win", "combination": [1], "unit": 10, "dividend": 35 },
+        { "pool": "quartet", "unit": 10, "state": "jackpot" },
+    ]);
+    let data = json!({ "revision": revision, "status": "official", "currency": "HKD", "dividends": lines });
+    event(
+        "dividends.declared",
+        "2026-10-03T13:06:00+08:00",
+        of_race(date, venue, race_number, data),
+    )
+}
+
 /// A result in which `H1` to `Hn` finished in that order, and `P1` was pulled up.
 pub(crate) fn result(
     date: &str,

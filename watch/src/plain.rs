@@ -12,6 +12,7 @@ pub(crate) fn line(message: &str) -> Option<String> {
         "status_update" => &["seq", "status", "reason"],
         "runner_update" => &["seq", "change", "runner", "jockey", "reason"],
         "result_update" => &["seq", "status", "revision", "reason"],
+        "dividends_update" => &["seq", "status", "revision", "currency", "reason"],
         "snapshot_complete" => &["seq", "races", "replayed"],
         "heartbeat" => &["seq", "feed", "lag_ms"],
         "resync" => &["epoch", "reason"],
@@ -38,6 +39,13 @@ pub(crate) fn line(message: &str) -> Option<String> {
             "result_update" => push_pair(&mut line, &text(&runner["position"]), &horse),
             _ => push_pair(&mut line, &horse, &prices(runner)),
         }
+    }
+    for dividend in message["dividends"].as_array().into_iter().flatten() {
+        let combination = dividend["combination"].as_array().into_iter().flatten();
+        let numbers: Vec<String> = combination.map(text).collect();
+        let name = format!("{}:{}", text(&dividend["pool"]), numbers.join("-"));
+        let paid = ["dividend", "state"].map(|field| text(&dividend[field]));
+        push_pair(&mut line, &name, paid.join(" ").trim());
     }
     Some(line)
 }
@@ -115,6 +123,16 @@ mod tests {
         assert_eq!(
             line_of(&result),
             "result_update 2026-11-21/RB/1 seq=248 status=official revision=2 1=1:RB_014 2=3:RB_007"
+        );
+        let dividends = format!(
+            r#"{{"event":"dividends_update",{RACE},"status":"official","revision":1,"currency":"HKD","reason":"","dividends":[
+                {{"pool":"quinella","combination":[1,3],"unit":10.0,"dividend":187.5}},
+                {{"pool":"quartet","combination":[],"unit":10.0,"state":"jackpot"}}]}}"#
+        );
+        assert_eq!(
+            line_of(&dividends),
+            "dividends_update 2026-11-21/RB/1 seq=248 status=official revision=1 currency=HKD quinella:1-3=187.5 \
+             quartet:=jackpot"
         );
         assert_eq!(
             line_of(

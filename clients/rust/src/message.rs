@@ -15,6 +15,7 @@ pub enum Message {
     StatusUpdate(StatusUpdate),
     RunnerUpdate(RunnerUpdate),
     ResultUpdate(ResultUpdate),
+    DividendsUpdate(DividendsUpdate),
     /// All snapshots or all missed messages have been sent.
     SnapshotComplete(SnapshotComplete),
     Heartbeat(Heartbeat),
@@ -182,6 +183,38 @@ pub struct ResultRunner {
     pub win_odds: f64,
 }
 
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct DividendsUpdate {
+    #[serde(flatten)]
+    pub header: UpdateHeader,
+    /// `provisional`, `official` or `refund`.
+    pub status: String,
+    #[serde(default)]
+    pub revision: u64,
+    #[serde(default)]
+    pub reason: String,
+    /// The currency of all amounts.
+    #[serde(default)]
+    pub currency: String,
+    pub dividends: Vec<Dividend>,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Dividend {
+    /// Such as `quinella_place`.
+    pub pool: String,
+    /// Saddle-cloth numbers; none if nobody won.
+    #[serde(default)]
+    pub combination: Vec<u16>,
+    /// The stake that the dividend is for.
+    pub unit: f64,
+    /// `None` if there is none: see `state`.
+    pub dividend: Option<f64>,
+    /// `no_winner`, `refund`, `jackpot`, `consolation`, or empty.
+    #[serde(default)]
+    pub state: String,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct SnapshotComplete {
     #[serde(flatten)]
@@ -235,6 +268,7 @@ impl Message {
             Self::StatusUpdate(update) => Some(&update.header),
             Self::RunnerUpdate(update) => Some(&update.header),
             Self::ResultUpdate(update) => Some(&update.header),
+            Self::DividendsUpdate(update) => Some(&update.header),
             _ => None,
         }
     }

@@ -5,7 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{check_stakes, invalid};
+use super::{check_age, check_stakes, invalid};
 use crate::string_form::string_form;
 use crate::{DecodeError, HorseNo, ParseError, RacingDate, Text, object};
 
@@ -55,12 +55,8 @@ pub struct HorseRegistered {
 }
 
 impl HorseRegistered {
-    const AGE_YEARS_MAX: u8 = 60;
-
     pub(crate) fn check(&self) -> Result<(), DecodeError> {
-        if self.age.is_some_and(|age| age > Self::AGE_YEARS_MAX) {
-            return Err(invalid("data.age", "an age is 0 to 60 years"));
-        }
+        check_age(|| "data.age".to_owned(), self.age)?;
         if self.age.is_some() != self.age_as_of.is_some() {
             return Err(invalid("data.age_as_of", "age and age_as_of go together"));
         }

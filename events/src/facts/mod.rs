@@ -1,5 +1,6 @@
 //! The facts, in a file for each kind of subject.
 
+pub(crate) mod dividends;
 pub(crate) mod horse;
 pub(crate) mod odds;
 pub(crate) mod race;
@@ -32,6 +33,17 @@ fn check_distance(metres: u32) -> Result<(), DecodeError> {
 fn check_stakes(path: impl FnOnce() -> String, stakes: u64) -> Result<(), DecodeError> {
     if stakes > STAKES_MAX {
         return Err(invalid(path(), format!("stakes are 0 to {STAKES_MAX}")));
+    }
+    Ok(())
+}
+
+/// The age of the oldest horse is 62, and none of it raced.
+const AGE_YEARS_MAX: u8 = 60;
+
+fn check_age(path: impl FnOnce() -> String, age: Option<u8>) -> Result<(), DecodeError> {
+    if age.is_some_and(|age| age > AGE_YEARS_MAX) {
+        let reason = format!("an age is 0 to {AGE_YEARS_MAX} years");
+        return Err(invalid(path(), reason));
     }
     Ok(())
 }

@@ -3,8 +3,11 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{check_distance, check_runners};
-use crate::{DecodeError, HorseNo, Moment, RaceNumber, RacingDate, Text, VenueCode, object};
+use super::{check_age, check_distance, check_runners, check_stakes, invalid};
+use crate::{
+    Currency, DecodeError, HorseNo, Moment, RaceKey, RaceNumber, RacingDate, Text, VenueCode,
+    object,
+};
 
 /// A full race card. It replaces the earlier one, unless the two are equal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -28,6 +31,29 @@ pub struct RaceDeclared {
     /// The going.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub going: Option<Text>,
+    /// The surface, such as `TURF`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub surface: Option<Text>,
+    /// The course on it, by the position of the rail, such as `C+3`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub course: Option<Text>,
+    /// The ratings that the race is for, such as `60-40`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rating_band: Option<Text>,
+    /// The prize money, in whole units of its currency.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = 1_000_000_000_000_u64))]
+    pub prize: Option<u64>,
+    /// The currency of the prize money.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prize_currency: Option<Currency>,
+    /// The terms of each-way bets.
+    #[serde(
+        default,
+        deserialize_with = "object::option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub each_way: Option<EachWayTerms>,
     /// The scheduled off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub off_time: Option<Moment>,
@@ -41,10 +67,54 @@ pub struct RaceDeclared {
 }
 
 impl RaceDeclared {
+    /// The card of a race of which nothing is known, without runners.
+    pub fn of(race: RaceKey) -> Self {
+        Self {
+            date: race.date,
+            venue: race.venue,
+            race_number: race.race_number,
+            venue_name: None,
+            race_name: Text::default(),
+            distance: 0,
+            class: Text::default(),
+            going: None,
+            surface: None,
+            course: None,
+            rating_band: None,
+            prize: None,
+            prize_currency: None,
+            each_way: None,
+            off_time: None,
+            time_zone: None,
+            runners: Vec::new(),
+        }
+    }
+
     pub(crate) fn check(&self) -> Result<(), DecodeError> {
         check_runners(self.runners.iter().map(|r| &r.horse_no))?;
-        check_distance(self.distance)
+        check_distance(self.distance)?;
+        check_stakes(|| "data.prize".to_owned(), self.prize.unwrap_or(0))?;
+        if let Some(EachWayTerms { places, divisor }) = self.each_way
+            && (places == 0 || divisor == 0)
+        {
+            return Err(invalid("data.each_way", "places and divisor are 1 or more"));
+        }
+        for (index, runner) in self.runners.iter().enumerate() {
+            check_age(|| format!("data.runners[{index}].age"), runner.age)?;
+        }
+        Ok(())
     }
+}
+
+/// The terms of each-way bets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct EachWayTerms {
+    /// The number of places that are paid.
+    #[schemars(range(min = 1))]
+    pub places: u8,
+    /// A place pays this part of the win odds: 5 for a fifth.
+    #[schemars(range(min = 1))]
+    pub divisor: u8,
 }
 
 /// A runner on a card.
@@ -64,6 +134,54 @@ pub struct DeclaredRunner {
     pub draw: u16,
     /// Pounds carried; 0 if unknown.
     pub weight: u16,
+    /// Its rating.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rating: Option<u16>,
+    /// Its own weight, in pounds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body_weight: Option<u16>,
+    /// Its gear, as the authority writes it, such as `B/TT`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gear: Option<Text>,
+    /// Its age on the day, 0 to 60.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = 60))]
+    pub age: Option<u8>,
+    /// Whether it is a reserve.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reserve: Option<bool>,
+    /// The jockey's identifier.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jockey_id: Option<Text>,
+    /// The trainer's identifier.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trainer_id: Option<Text>,
+    /// Its owner.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<Text>,
+}
+
+impl DeclaredRunner {
+    /// A runner of which nothing else is known.
+    pub fn of(horse_no: HorseNo) -> Self {
+        Self {
+            horse_no,
+            horse_name: Text::default(),
+            number: 0,
+            jockey: Text::default(),
+            trainer: Text::default(),
+            draw: 0,
+            weight: 0,
+            rating: None,
+            body_weight: None,
+            gear: None,
+            age: None,
+            reserve: None,
+            jockey_id: None,
+            trainer_id: None,
+            owner: None,
+        }
+    }
 }
 
 /// A runner is withdrawn.

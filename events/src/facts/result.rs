@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{check_distance, check_runners, check_stakes, invalid};
 use crate::{
-    Currency, DecodeError, FinishTime, HorseNo, Odds, Outcome, RaceNumber, RacingDate, Text,
-    VenueCode, object,
+    Currency, DecodeError, FinishTime, HorseNo, Margin, Odds, Outcome, RaceKey, RaceNumber,
+    RacingDate, Text, VenueCode, object,
 };
 
 /// A full statement of a result. A statement with a higher revision replaces it. Of two with the same revision the
@@ -32,6 +32,33 @@ pub struct ResultDeclared {
     /// The going; that of the card if it is left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub going: Option<Text>,
+    /// The class; that of the card if it is left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<Text>,
+    /// The surface, such as `TURF`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub surface: Option<Text>,
+    /// The course on it, by the position of the rail, such as `C+3`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub course: Option<Text>,
+    /// The ratings that the race is for, such as `60-40`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rating_band: Option<Text>,
+    /// The prize money, in whole units of its currency.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = 1_000_000_000_000_u64))]
+    pub prize: Option<u64>,
+    /// The currency of the prize money.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prize_currency: Option<Currency>,
+    /// The times of the sections of the race, in the order of the race.
+    #[serde(
+        default,
+        deserialize_with = "object::values",
+        skip_serializing_if = "Vec::is_empty"
+    )]
+    #[schemars(with = "Option<Vec<FinishTime>>", length(max = 32))]
+    pub sectionals: Vec<FinishTime>,
     /// The revision of this statement.
     pub revision: u32,
     /// How final it is.
@@ -46,6 +73,30 @@ pub struct ResultDeclared {
 }
 
 impl ResultDeclared {
+    /// The official result of a race of which nothing is known, without runners.
+    pub fn of(race: RaceKey, revision: u32) -> Self {
+        Self {
+            date: race.date,
+            venue: race.venue,
+            race_number: race.race_number,
+            venue_name: None,
+            race_name: None,
+            distance: None,
+            going: None,
+            class: None,
+            surface: None,
+            course: None,
+            rating_band: None,
+            prize: None,
+            prize_currency: None,
+            sectionals: Vec::new(),
+            revision,
+            status: ResultStatus::Official,
+            reason: None,
+            runners: Vec::new(),
+        }
+    }
+
     pub(crate) fn check(&self) -> Result<(), DecodeError> {
         check_runners(self.runners.iter().map(|r| &r.horse_no))?;
         for (index, runner) in self.runners.iter().enumerate() {
@@ -59,12 +110,29 @@ impl ResultDeclared {
             }
         }
         check_distance(self.distance.unwrap_or(0))?;
+        check_stakes(|| "data.prize".to_owned(), self.prize.unwrap_or(0))?;
+        check_points(|| "data.sectionals".to_owned(), self.sectionals.len())?;
         for (index, runner) in self.runners.iter().enumerate() {
-            let path = || format!("data.runners[{index}].stakes");
-            check_stakes(path, runner.stakes.unwrap_or(0))?;
+            let path = |field| move || format!("data.runners[{index}].{field}");
+            check_stakes(path("stakes"), runner.stakes.unwrap_or(0))?;
+            check_points(path("running_positions"), runner.running_positions.len())?;
+            check_points(path("sectionals"), runner.sectionals.len())?;
         }
         Ok(())
     }
+}
+
+/// The largest number of points of a race at which positions or times are taken: furlongs of the longest races.
+const POINTS_MAX: usize = 32;
+
+fn check_points(path: impl FnOnce() -> String, count: usize) -> Result<(), DecodeError> {
+    if count > POINTS_MAX {
+        return Err(invalid(
+            path(),
+            format!("{count} values, at most {POINTS_MAX}"),
+        ));
+    }
+    Ok(())
 }
 
 /// How final a result is.
@@ -116,6 +184,63 @@ pub struct ResultRunner {
     /// The currency of the stakes; that of the horse's registration if it is left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stakes_currency: Option<Currency>,
+    /// How far it was behind the winner; left out for the winner.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub margin: Option<Margin>,
+    /// Its positions at the points of the race, in the order of the race.
+    #[serde(
+        default,
+        deserialize_with = "object::values",
+        skip_serializing_if = "Vec::is_empty"
+    )]
+    #[schemars(with = "Option<Vec<u16>>", length(max = 32))]
+    pub running_positions: Vec<u16>,
+    /// Its times of the sections of the race, in the order of the race.
+    #[serde(
+        default,
+        deserialize_with = "object::values",
+        skip_serializing_if = "Vec::is_empty"
+    )]
+    #[schemars(with = "Option<Vec<FinishTime>>", length(max = 32))]
+    pub sectionals: Vec<FinishTime>,
+    /// Its draw; that of the card if it is left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub draw: Option<u16>,
+    /// Pounds carried; that of the card if it is left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight: Option<u16>,
+    /// Its own weight, in pounds; that of the card if it is left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body_weight: Option<u16>,
+    /// Its gear, as the authority writes it; that of the card if it is left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gear: Option<Text>,
+}
+
+impl ResultRunner {
+    /// A runner of which nothing else is known: neither its position nor its outcome.
+    pub fn of(horse_no: HorseNo) -> Self {
+        Self {
+            horse_no,
+            horse_name: Text::default(),
+            number: None,
+            position: None,
+            outcome: None,
+            jockey: Text::default(),
+            trainer: Text::default(),
+            finish_time: None,
+            win_odds: None,
+            stakes: None,
+            stakes_currency: None,
+            margin: None,
+            running_positions: Vec::new(),
+            sectionals: Vec::new(),
+            draw: None,
+            weight: None,
+            body_weight: None,
+            gear: None,
+        }
+    }
 }
 
 /// A result is void: it was declared in error, or the race is void. It counts for nobody.

@@ -196,7 +196,9 @@ impl<'a> Walk<'a> {
             .expect("an example of a list has an item");
         let horse = |n: usize| {
             let mut item = item.clone();
-            item["horse_no"] = format!("H{n}").into();
+            if item.is_object() {
+                item["horse_no"] = format!("H{n}").into();
+            }
             item
         };
         let of_length = |n: usize| (0..n).map(horse).collect::<Vec<_>>();

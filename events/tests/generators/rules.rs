@@ -19,7 +19,7 @@ impl Rule {
     }
 }
 
-pub(crate) const RULES: [Rule; 6] = [
+pub(crate) const RULES: [Rule; 7] = [
     Rule {
         says: "An event is at most 64 KiB.",
         broken: |_, event| (event.to_string().len() > 65_536).then_some("too_large"),
@@ -56,11 +56,15 @@ pub(crate) const RULES: [Rule; 6] = [
         says: "A price has at most three decimals.",
         broken: |schema, event| {
             any(schema, event, |of, value| {
-                // A sum of doubles has a small error. A double has 15 exact digits.
-                let digits = value.as_f64().map(|n| format!("{n:.14e}").parse::<f64>());
-                let digits = digits.and_then(Result::ok).unwrap_or_default().to_string();
-                let decimals = digits.split_once('.');
-                is(of, "Odds") && decimals.is_some_and(|(_, decimals)| decimals.len() > 3)
+                is(of, "Odds") && decimals(value) > 3
+            })
+        },
+    },
+    Rule {
+        says: "An amount of money has at most two decimals.",
+        broken: |schema, event| {
+            any(schema, event, |of, value| {
+                is(of, "Amount") && decimals(value) > 2
             })
         },
     },
@@ -89,6 +93,15 @@ type Node<'a> = (&'a str, &'a Value);
 
 fn is((name, _): Node<'_>, definition: &str) -> bool {
     name == definition
+}
+
+/// The decimals of a number. A sum of doubles has a small error, and a double has 15 exact digits.
+fn decimals(value: &Value) -> usize {
+    let digits = value.as_f64().map(|n| format!("{n:.14e}").parse::<f64>());
+    let digits = digits.and_then(Result::ok).unwrap_or_default().to_string();
+    digits
+        .split_once('.')
+        .map_or(0, |(_, decimals)| decimals.len())
 }
 
 fn is_integer((_, node): Node<'_>) -> bool {

@@ -100,17 +100,13 @@ impl Market {
         // A market lists them by price, so the order changes while the card does not.
         runners.sort_by(|a, b| (a.number, &a.horse_no).cmp(&(b.number, &b.horse_no)));
         let card = RaceDeclared {
-            date: key.date,
-            venue: key.venue,
-            race_number: key.race_number,
             venue_name: Some(self.race.venue_name.clone()),
             race_name: Text::parse(name)?,
             distance: distance(name),
-            class: Text::default(),
-            going: None,
             off_time: Some(definition.market_time),
             time_zone: Some(Text::parse(&definition.timezone)?),
             runners,
+            ..RaceDeclared::of(key)
         };
         if self.card.as_ref() == Some(&card) {
             return Ok(None);
@@ -233,13 +229,9 @@ fn horse_no(runner: u64) -> HorseNo {
 fn declared(runner: &MarketRunner) -> Result<DeclaredRunner, ParseError> {
     let (number, name) = number_and_name(runner.name.as_deref().unwrap_or_default());
     Ok(DeclaredRunner {
-        horse_no: horse_no(runner.id),
         horse_name: Text::parse(name)?,
         number: number.unwrap_or(0),
-        jockey: Text::default(),
-        trainer: Text::default(),
-        draw: 0,
-        weight: 0,
+        ..DeclaredRunner::of(horse_no(runner.id))
     })
 }
 

@@ -1,8 +1,6 @@
 //! [`RaceHeading`]: the fields of a race beside its runners.
 
-use events::{
-    DeclaredRunner, Moment, RaceDeclared, RaceKey, ResultDeclared, ResultRunner, ResultStatus, Text,
-};
+use events::{DeclaredRunner, Moment, RaceDeclared, RaceKey, ResultDeclared, ResultRunner, Text};
 
 use crate::item::{LineItems, Location};
 
@@ -47,25 +45,17 @@ impl RaceHeading {
 
     pub(crate) fn result(self, key: RaceKey, runners: Vec<ResultRunner>) -> ResultDeclared {
         ResultDeclared {
-            date: key.date,
-            venue: key.venue,
-            race_number: key.race_number,
             venue_name: self.venue_name,
             race_name: known(self.race_name),
             distance: (self.distance > 0).then_some(self.distance),
             going: known(self.going),
-            revision: REVISION,
-            status: ResultStatus::Official,
-            reason: None,
             runners,
+            ..ResultDeclared::of(key, REVISION)
         }
     }
 
     pub(crate) fn card(self, key: RaceKey, runners: Vec<DeclaredRunner>) -> RaceDeclared {
         RaceDeclared {
-            date: key.date,
-            venue: key.venue,
-            race_number: key.race_number,
             venue_name: self.venue_name,
             race_name: self.race_name,
             distance: self.distance,
@@ -74,6 +64,7 @@ impl RaceHeading {
             off_time: self.off_time,
             time_zone: self.time_zone,
             runners,
+            ..RaceDeclared::of(key)
         }
     }
 }

@@ -142,7 +142,6 @@ impl RunnerRow {
             number: (self.number > 0).then_some(self.number),
             position,
             outcome,
-            horse_no: self.horse_no,
             horse_name: self.horse_name,
             jockey: self.jockey,
             trainer: self.trainer,
@@ -150,18 +149,19 @@ impl RunnerRow {
             win_odds: self.win_odds,
             stakes,
             stakes_currency,
+            ..ResultRunner::of(self.horse_no)
         }
     }
 
     fn declared(&self) -> DeclaredRunner {
         DeclaredRunner {
-            horse_no: self.horse_no.clone(),
             horse_name: self.horse_name.clone(),
             number: self.number,
             jockey: self.jockey.clone(),
             trainer: self.trainer.clone(),
             draw: self.draw,
             weight: self.weight,
+            ..DeclaredRunner::of(self.horse_no.clone())
         }
     }
 }

@@ -17,11 +17,20 @@ pub enum LiveKind {
     /// A result was declared or voided.
     #[serde(rename = "result_update")]
     Result,
+    /// Dividends were declared.
+    #[serde(rename = "dividends_update")]
+    Dividends,
 }
 
 impl LiveKind {
     /// Every kind.
-    pub const ALL: [Self; 4] = [Self::Odds, Self::Status, Self::Runner, Self::Result];
+    pub const ALL: [Self; 5] = [
+        Self::Odds,
+        Self::Status,
+        Self::Runner,
+        Self::Result,
+        Self::Dividends,
+    ];
 
     /// The value of `event` in the messages of this kind.
     pub fn as_str(self) -> &'static str {
@@ -30,6 +39,7 @@ impl LiveKind {
             Self::Status => "status_update",
             Self::Runner => "runner_update",
             Self::Result => "result_update",
+            Self::Dividends => "dividends_update",
         }
     }
 }

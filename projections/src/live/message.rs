@@ -10,6 +10,7 @@ use super::kind::LiveKind;
 use crate::json::{self, JsonObject};
 use crate::odds_board::{Board, OddsBoard};
 use crate::race::Race;
+use crate::race_dividends::MeetingRaceDividends;
 use crate::race_result::MeetingRaceResult;
 
 /// The event that a message publishes, and the race after it.
@@ -222,6 +223,31 @@ pub(crate) fn result_update(
     })
 }
 
+/// The dividends in force, after they were declared or amended.
+#[derive(Debug, Serialize, JsonSchema)]
+struct DividendsUpdate<'a> {
+    #[schemars(extend("const" = "dividends_update"))]
+    event: &'a str,
+    #[serde(flatten)]
+    meeting: MeetingFields<'a>,
+    #[serde(flatten)]
+    dividends: MeetingRaceDividends<'a>,
+    #[serde(flatten)]
+    log: LogFields,
+}
+
+pub(crate) fn dividends_update(
+    context: &MessageContext<'_>,
+    dividends: MeetingRaceDividends<'_>,
+) -> Vec<u8> {
+    json::render(&DividendsUpdate {
+        event: LiveKind::Dividends.as_str(),
+        meeting: context.meeting(),
+        dividends,
+        log: context.log(),
+    })
+}
+
 /// The name and the schema of every message about a race, for the AsyncAPI document. Shared definitions are added to
 /// the generator.
 pub fn live_schemas(
@@ -232,5 +258,9 @@ pub fn live_schemas(
         ("StatusUpdate", StatusUpdate::<'_>::json_schema(generator)),
         ("RunnerUpdate", RunnerUpdate::<'_>::json_schema(generator)),
         ("ResultUpdate", ResultUpdate::<'_>::json_schema(generator)),
+        (
+            "DividendsUpdate",
+            DividendsUpdate::<'_>::json_schema(generator),
+        ),
     ]
 }

@@ -8,10 +8,11 @@ use serde::{Deserialize, Serialize};
 use super::kind::LiveKind;
 use super::message::{self, MessageContext, RunnerChange};
 use super::update::{LiveBoard, LiveMessage, LiveUpdate};
+use crate::effect::Effect;
 use crate::log_clock::LogClock;
 use crate::odds_board::{self, Board, Quote};
-use crate::race::{Effect, Race};
-use crate::race_result;
+use crate::race::Race;
+use crate::{race_dividends, race_result};
 
 /// The state of a race: a pure function of the events about it, in their order.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -68,7 +69,11 @@ impl LiveRace {
             pending.push(self.pending(LiveKind::Runner, recorded.seq));
         }
         if matches!(effect, Effect::Stated { .. }) {
-            pending.push(self.pending(LiveKind::Result, recorded.seq));
+            let kind = match event {
+                Event::DividendsDeclared(_) => LiveKind::Dividends,
+                _ => LiveKind::Result,
+            };
+            pending.push(self.pending(kind, recorded.seq));
         }
         if status != self.race.status() || reason != self.race.status_reason {
             pending.push(self.pending(LiveKind::Status, recorded.seq));
@@ -160,6 +165,10 @@ impl LiveRace {
             LiveKind::Result => {
                 let result = race_result::of(context.key, &self.race)?;
                 Some(message::result_update(context, result))
+            }
+            LiveKind::Dividends => {
+                let dividends = race_dividends::of(context.key, &self.race)?;
+                Some(message::dividends_update(context, dividends))
             }
         }
     }

@@ -33,8 +33,8 @@ pub struct LiveUpdate {
     pub race: RaceKey,
     /// The racecourse's name.
     pub venue: String,
-    /// The messages to publish, in this order: about the runner or the result, about the status, about the odds. Empty
-    /// if only the image or the card changed.
+    /// The messages to publish, in this order: about the runner, the result or the dividends, about the status, about
+    /// the odds. Empty if only the image or the card changed.
     pub messages: Vec<LiveMessage>,
     /// The board after the event, if the race has one.
     pub board: Option<LiveBoard>,

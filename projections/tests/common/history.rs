@@ -9,8 +9,8 @@ use proptest::sample::subsequence;
 use serde_json::{Value, json};
 
 use super::{
-    Fact, OwnedMessage, Race, card, going, odds, open, registered, reinstated, result, rider,
-    status, void, withdrawn,
+    Fact, OwnedMessage, Race, card, dividends, going, odds, open, registered, reinstated, result,
+    rider, status, void, withdrawn,
 };
 
 pub(crate) const HORSES: [&str; 6] = ["A", "B", "C", "D", "E", "F"];
@@ -123,7 +123,10 @@ fn statement() -> impl Strategy<Value = Fact> {
                     .with("/distance", json!(0)),
             }
         });
-    prop_oneof![4 => declared, 1 => (race(), 0..4_u32).prop_map(|(race, revision)| void(race, revision))]
+    let paid = (race(), 0..4_u32, 0..3_u32).prop_map(|(race, revision, variant)| {
+        dividends(race, revision).with("/dividends/0/dividend", json!(10 + variant))
+    });
+    prop_oneof![4 => declared, 2 => paid, 1 => (race(), 0..4_u32).prop_map(|(race, revision)| void(race, revision))]
 }
 
 fn before_the_race() -> impl Strategy<Value = Fact> {

@@ -95,6 +95,7 @@ impl Fact {
         let kind = match self.type_name {
             "racing.horse.registered.v1" => return format!("racing.horse.{}", data("horse_no")),
             "racing.odds.quoted.v1" => "odds",
+            "racing.dividends.declared.v1" => "result",
             result if result.starts_with("racing.result.") => "result",
             _ => "race",
         };
@@ -159,6 +160,16 @@ pub(crate) fn void(race: Race, revision: u32) -> Fact {
         "racing.result.voided.v1",
         race,
         json!({ "revision": revision, "reason": "In error" }),
+    )
+}
+
+/// Dividends of the win pool.
+pub(crate) fn dividends(race: Race, revision: u32) -> Fact {
+    let win = json!({ "pool": "win", "combination": [1], "unit": 10, "dividend": 35.5 });
+    Fact::of(
+        "racing.dividends.declared.v1",
+        race,
+        json!({ "revision": revision, "status": "official", "currency": "HKD", "dividends": [win] }),
     )
 }
 
@@ -383,6 +394,10 @@ impl Fixture {
 
     pub(crate) fn revisions(&self, race: Race) -> Vec<Value> {
         self.views(&keys::revisions(&key(race)))
+    }
+
+    pub(crate) fn dividends(&self, race: Race) -> Value {
+        self.view(&keys::dividends(&key(race)))
     }
 
     pub(crate) fn board(&self, race: Race) -> Value {

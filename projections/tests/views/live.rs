@@ -4,8 +4,8 @@ use projections::{LiveKind, LiveUpdate, live_schemas, open_races};
 use serde_json::{Value, json};
 
 use crate::common::{
-    Fact, Fixture, Race, card, going, horse, odds, pick, reinstated, result, rider, status, void,
-    withdrawn,
+    Fact, Fixture, Race, card, dividends, going, horse, odds, pick, reinstated, result, rider,
+    status, void, withdrawn,
 };
 
 const RACE: Race = ("2026-11-21", "ST", 3);
@@ -335,11 +335,13 @@ fn the_schemas_list_every_published_field() {
         withdrawn(RACE, "B"),
         status(RACE, "open"),
         result(RACE, 1, &[("A", "1")]),
+        dividends(RACE, 1),
     ]
     .map(|fact| fixture.live_messages(fact))
     .concat();
     let mut seen = BTreeSet::new();
-    for (name, schema) in live_schemas(&mut schemars::SchemaGenerator::default()) {
+    let settings = schemars::generate::SchemaSettings::draft2020_12().for_serialize();
+    for (name, schema) in live_schemas(&mut settings.into_generator()) {
         let schema = schema.to_value();
         let event = &schema["properties"]["event"]["const"];
         let required: BTreeSet<&str> = schema["required"]
@@ -361,12 +363,26 @@ fn the_schemas_list_every_published_field() {
             .collect();
         let expected: &[&str] = match name {
             "OddsUpdate" => &["conflated", "conflated_by", "snapshot"],
+            "ResultUpdate" => &[
+                "course",
+                "prize",
+                "prize_currency",
+                "rating_band",
+                "sectionals",
+                "surface",
+            ],
             _ => &[],
         };
         assert_eq!(optional, expected, "{name}");
     }
     assert_eq!(
         Vec::from_iter(seen),
-        ["OddsUpdate", "ResultUpdate", "RunnerUpdate", "StatusUpdate"]
+        [
+            "DividendsUpdate",
+            "OddsUpdate",
+            "ResultUpdate",
+            "RunnerUpdate",
+            "StatusUpdate"
+        ]
     );
 }

@@ -11,5 +11,6 @@ mod meetings;
 mod odds_board;
 mod projection;
 mod race_card;
+mod race_dividends;
 mod race_result;
 mod rejections;

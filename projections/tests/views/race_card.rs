@@ -300,3 +300,40 @@ fn an_equal_card_with_another_id_does_not_change_the_board() {
     let step = fixture.when(card(RACE, &["A"]));
     assert_eq!((step.updates.len(), fixture.board(RACE)), (0, board));
 }
+
+#[test]
+fn further_fields_are_served_where_they_are_known() {
+    let known = json!({
+        "rating": 78, "body_weight": 1124, "gear": "B/TT", "age": 6, "reserve": false, "jockey_id": "QA",
+        "trainer_id": "MT", "owner": "The Lamplighter Syndicate",
+    });
+    let of_race = json!({
+        "surface": "TURF", "course": "C+3", "rating_band": "80-60", "prize": 1_235_000, "prize_currency": "HKD",
+        "each_way": { "places": 3, "divisor": 5 },
+    });
+    let add = |fact: Fact, at: &str, fields: &Value| {
+        let fields = fields.as_object().expect("an object").iter();
+        fields.fold(fact, |fact, (name, value)| {
+            fact.with(&format!("{at}/{name}"), value.clone())
+        })
+    };
+    let plain = Fixture::given([card(RACE, &["A", "B"])]);
+    let declared = add(card(RACE, &["A", "B"]), "/runners/0", &known);
+    let mut fixture = Fixture::given([add(declared, "", &of_race)]);
+    let mut expected = plain.card(RACE);
+    for (at, fields) in [("", of_race), ("/runners/0", known)] {
+        let object = expected.pointer_mut(at).and_then(Value::as_object_mut);
+        object
+            .expect("an object")
+            .extend(fields.as_object().expect("an object").clone());
+    }
+    assert_eq!(fixture.card(RACE), expected);
+
+    // The identifier of a jockey is not that of another one.
+    fixture.when(rider(RACE, "A", "Other"));
+    let runner = &fixture.card(RACE)["runners"][0];
+    assert_eq!(
+        (runner.get("jockey_id"), &runner["trainer_id"]),
+        (None, &json!("MT"))
+    );
+}

@@ -344,3 +344,62 @@ fn revisions_are_in_the_order_of_the_log() {
         .collect();
     assert_eq!(numbers, (1..=12).map(|n| json!(n)).collect::<Vec<_>>());
 }
+
+#[test]
+fn further_fields_are_those_of_the_result_else_of_the_card() {
+    let declared = result(RACE, 1, &[("A", "1"), ("B", "2")])
+        .with("/class", json!("Class 3"))
+        .with("/surface", json!("TURF"))
+        .with("/prize", json!(900))
+        .with("/sectionals", json!(["0:24.60", "1:01.02"]))
+        .with("/runners/1/margin", json!("2-1/2"))
+        .with("/runners/1/running_positions", json!([5, 2]))
+        .with("/runners/1/sectionals", json!(["0:25.10", "1:01.00"]))
+        .with("/runners/1/draw", json!(3))
+        .with("/runners/1/weight", json!(118))
+        .with("/runners/1/body_weight", json!(1_101))
+        .with("/runners/1/gear", json!("TT"));
+    let on_card = card(RACE, &["A", "B"])
+        .with("/surface", json!("DIRT"))
+        .with("/course", json!("C+3"))
+        .with("/prize", json!(800))
+        .with("/prize_currency", json!("HKD"))
+        .with("/runners/0/body_weight", json!(1_000))
+        .with("/runners/0/gear", json!("B"));
+    let fixture = Fixture::given([on_card, declared]);
+    let result = fixture.result(RACE);
+    assert_eq!(
+        pick(
+            &json!([result]),
+            &[
+                "class",
+                "surface",
+                "course",
+                "prize",
+                "prize_currency",
+                "sectionals"
+            ]
+        ),
+        json!([["Class 3", "TURF", "C+3", 900, null, ["0:24.60", "1:01.02"]]])
+    );
+    let fields = [
+        "margin",
+        "running_positions",
+        "sectionals",
+        "draw",
+        "weight",
+        "body_weight",
+        "gear",
+    ];
+    let expected = json!([
+        [null, null, null, 10, 120, 1_000, "B"],
+        ["2-1/2", [5, 2], ["0:25.10", "1:01.00"], 3, 118, 1_101, "TT"]
+    ]);
+    assert_eq!(pick(&result["runners"], &fields), expected);
+    let rows = ["A", "B"].map(|horse| fixture.form(horse).remove(0).1);
+    assert_eq!(pick(&json!(rows), &fields), expected);
+    assert!(
+        result["runners"][0].get("margin").is_none(),
+        "it is left out"
+    );
+}

@@ -92,8 +92,8 @@ fn a_day_is_the_same_in_every_version() {
     assert_eq!(
         (events.len(), digest.finalize().to_hex().as_str()),
         (
-            2577,
-            "c331485e57c4d61f6f4223fd1d839fa9b32e655a7f7792125818c5f23150ae50"
+            2592,
+            "f39edec4ef04896f673a0edb972e8043fdfcebebdfd864efe1550961616d2e5e"
         )
     );
 }

@@ -4,7 +4,7 @@ use events::{Envelope, Event, HorseNo};
 use uuid::Uuid;
 
 /// An event that replaces the earlier ones of its source about the same thing, as the folds have it: a card, a status,
-/// a result, the withdrawal of a horse. A quote is none: the log has each of them.
+/// a result, dividends, the withdrawal of a horse. A quote is none: the log has each of them.
 #[derive(Debug, Clone)]
 pub(super) struct SourceStatement {
     /// What it is about, within its subject.
@@ -13,7 +13,7 @@ pub(super) struct SourceStatement {
     /// The id that an import derives from its content.
     content: String,
     message_id: Uuid,
-    /// It replaces no statement with a higher rank: the revision of a result, else the time.
+    /// It replaces no statement with a higher rank: a revision, else the time.
     rank: i64,
 }
 
@@ -25,6 +25,7 @@ impl SourceStatement {
             Event::OddsQuoted(_) => return None,
             Event::ResultDeclared(fact) => ("result".to_owned(), i64::from(fact.revision)),
             Event::ResultVoided(fact) => ("result".to_owned(), i64::from(fact.revision)),
+            Event::DividendsDeclared(fact) => ("dividends".to_owned(), i64::from(fact.revision)),
             Event::RunnerWithdrawn(fact) => (of_horse("withdrawal", &fact.horse_no), time),
             Event::RunnerReinstated(fact) => (of_horse("withdrawal", &fact.horse_no), time),
             Event::RiderChanged(fact) => (of_horse("rider", &fact.horse_no), time),

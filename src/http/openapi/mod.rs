@@ -17,7 +17,7 @@ const TAGS: [(&str, &str); 7] = [
     ("Horses", "Profiles and form."),
     (
         "Results",
-        "Results of meetings and races, with their revisions.",
+        "Results of meetings and races, with their revisions and dividends.",
     ),
     ("Race cards", "Declared runners."),
     ("Odds", "Odds boards and their history."),
@@ -81,6 +81,8 @@ fn paths() -> Value {
             .with(&["date", "race_number"]).of_a_meeting().answers("RaceResult"),
         "/api/v1/results/{date}/{race_number}/revisions": Operation::new("getResultRevisions", "Results", "The revisions of a race's result, oldest first")
             .with(&["date", "race_number"]).of_a_meeting().in_pages("after_row").answers("ResultRevisions"),
+        "/api/v1/results/{date}/{race_number}/dividends": Operation::new("getRaceDividends", "Results", "What the pools of a race pay")
+            .with(&["date", "race_number"]).of_a_meeting().answers("RaceDividends"),
         "/api/v1/racecards/today": Operation::new("getTodaysRacecard", "Race cards", "The race card of today's meeting")
             .of_a_meeting().answers("Racecard"),
         "/api/v1/racecards/{date}": Operation::new("getRacecard", "Race cards", "The race card of a meeting")

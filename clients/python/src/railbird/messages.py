@@ -52,7 +52,7 @@ class Ack(TypedDict):
     # The lists of the filter.
     filter: Filter
     # The kinds of messages about races that are sent.
-    events: list[Literal["odds_update", "status_update", "runner_update", "result_update"]]
+    events: list[Literal["odds_update", "status_update", "runner_update", "result_update", "dividends_update"]]
     # Minimum time between two odds messages of a race, in milliseconds; 0 sends every update.
     conflate_ms: int
     # Time between two heartbeats, in milliseconds.
@@ -72,6 +72,64 @@ class Closing(TypedDict):
     reason: str
     # Milliseconds to wait before connecting again; 0 if the same request would fail again.
     retry_after_ms: int
+
+
+# How final dividends are. `provisional`: Before they are paid. `official`: Official. `refund`: All stakes are refunded.
+DividendStatus = Literal["provisional", "official", "refund"]
+
+
+# Why there is no dividend, or what kind it is. `no_winner`: Nobody won. `refund`: The stakes are refunded. `jackpot`:
+# Nobody won, and the pool is carried over. `consolation`: Paid for less than the whole combination.
+DividendState = Literal["no_winner", "refund", "jackpot", "consolation"]
+
+
+# What a pool pays for a combination.
+class DividendLine(TypedDict):
+    # The code of the pool.
+    pool: str
+    # Saddle-cloth numbers; none if nobody won.
+    combination: list[int]
+    # The stake that the dividend is for.
+    unit: float
+    # What is paid for the unit; left out if there is no dividend.
+    dividend: NotRequired[float]
+    # Why there is no dividend, or what kind it is; left out for a plain one.
+    state: NotRequired[DividendState]
+
+
+# The dividends in force, after they were declared or amended.
+class DividendsUpdate(TypedDict):
+    event: Literal["dividends_update"]
+    # The meeting's date.
+    date: str
+    # The racecourse's name.
+    venue: str
+    # The racecourse's code.
+    venue_code: str
+    # The race's number.
+    race_number: int
+    # How final they are.
+    status: DividendStatus
+    # A later statement has a higher revision.
+    revision: int
+    # Why they were amended or refunded; empty if no reason was given.
+    reason: str
+    # When the log stored the latest statement that replaced a final one, RFC 3339 in UTC; empty without one.
+    amended_at: str
+    # The currency of all amounts.
+    currency: str
+    # By pool, and as stated within a pool.
+    dividends: list[DividendLine]
+    # When it happened according to the feeder, RFC 3339.
+    timestamp: str
+    # When the log stored it, RFC 3339, to the microsecond.
+    recorded_at: str
+    # The log sequence of the change.
+    seq: int
+    # The `seq` of the previous message of the same `event` about the same race; 0 if there is none.
+    prev_seq: int
+    # Only in conflated messages that belong together: this is not the last of them.
+    more: NotRequired[Literal[True]]
 
 
 # A client message was rejected, and nothing has changed. The connection stays open.
@@ -207,6 +265,16 @@ class PlacedRunner(TypedDict):
     stakes: int
     # Such as `HKD`; empty if the result does not state it.
     stakes_currency: str
+    # Its own weight, in pounds.
+    body_weight: NotRequired[int]
+    # Its gear, as the authority writes it.
+    gear: NotRequired[str]
+    # How far it was behind the winner.
+    margin: NotRequired[str]
+    # Its positions at the points of the race.
+    running_positions: NotRequired[list[int]]
+    # Its times of the sections of the race, m:ss.cc.
+    sectionals: NotRequired[list[str]]
 
 
 # A runner without an official placing.
@@ -235,6 +303,16 @@ class UnplacedRunner(TypedDict):
     stakes: int
     # Such as `HKD`; empty if the result does not state it.
     stakes_currency: str
+    # Its own weight, in pounds.
+    body_weight: NotRequired[int]
+    # Its gear, as the authority writes it.
+    gear: NotRequired[str]
+    # How far it was behind the winner.
+    margin: NotRequired[str]
+    # Its positions at the points of the race.
+    running_positions: NotRequired[list[int]]
+    # Its times of the sections of the race, m:ss.cc.
+    sectionals: NotRequired[list[str]]
 
 
 # The result in force, after it was declared, amended or voided.
@@ -276,8 +354,20 @@ ResultUpdate = TypedDict(
         "seq": int,
         # The `seq` of the previous message of the same `event` about the same race; 0 if there is none.
         "prev_seq": int,
+        # By the position of the rail, such as `C+3`.
+        "course": "NotRequired[str]",
         # Only in conflated messages that belong together: this is not the last of them.
         "more": "NotRequired[Literal[True]]",
+        # In whole units of the currency.
+        "prize": "NotRequired[int]",
+        # Such as `HKD`.
+        "prize_currency": "NotRequired[str]",
+        # The ratings that the race is for, such as `60-40`.
+        "rating_band": "NotRequired[str]",
+        # The times of the sections of the race, m:ss.cc; left out if unknown.
+        "sectionals": "NotRequired[list[str]]",
+        # Such as `TURF`.
+        "surface": "NotRequired[str]",
     },
 )
 
@@ -389,7 +479,7 @@ class Welcome(TypedDict):
     # The lists of the filter.
     filter: Filter
     # The kinds of messages about races that are sent.
-    events: list[Literal["odds_update", "status_update", "runner_update", "result_update"]]
+    events: list[Literal["odds_update", "status_update", "runner_update", "result_update", "dividends_update"]]
     # Minimum time between two odds messages of a race, in milliseconds; 0 sends every update.
     conflate_ms: int
     # Time between two heartbeats, in milliseconds.
@@ -401,9 +491,9 @@ class Welcome(TypedDict):
 
 
 # A kind of messages about races.
-RaceEvent = Literal["odds_update", "result_update", "runner_update", "status_update"]
+RaceEvent = Literal["dividends_update", "odds_update", "result_update", "runner_update", "status_update"]
 
 
-RaceMessage = OddsUpdate | ResultUpdate | RunnerUpdate | StatusUpdate
+RaceMessage = DividendsUpdate | OddsUpdate | ResultUpdate | RunnerUpdate | StatusUpdate
 ServiceMessage = Ack | Closing | Error | Heartbeat | Resync | SnapshotComplete | Welcome
 Message = RaceMessage | ServiceMessage

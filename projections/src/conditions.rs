@@ -1,0 +1,45 @@
+//! [`Conditions`]: what is known of a race beside the fields of every race.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::race::Race;
+
+/// The fields that a card and a result share. Each is left out if it is unknown.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Conditions<'a> {
+    /// Such as `TURF`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "&'a str")]
+    surface: Option<&'a str>,
+    /// By the position of the rail, such as `C+3`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "&'a str")]
+    course: Option<&'a str>,
+    /// The ratings that the race is for, such as `60-40`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "&'a str")]
+    rating_band: Option<&'a str>,
+    /// In whole units of the currency.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u64")]
+    prize: Option<u64>,
+    /// Such as `HKD`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "&'a str")]
+    prize_currency: Option<&'a str>,
+}
+
+impl<'a> Conditions<'a> {
+    /// Those of the result, else those of the card.
+    pub(crate) fn of(race: &'a Race) -> Self {
+        let prize = race.prize();
+        Self {
+            surface: race.text(|r| r.surface.as_ref(), |c| c.surface.as_ref()),
+            course: race.text(|r| r.course.as_ref(), |c| c.course.as_ref()),
+            rating_band: race.text(|r| r.rating_band.as_ref(), |c| c.rating_band.as_ref()),
+            prize: prize.map(|(prize, _)| prize),
+            prize_currency: prize.and_then(|(_, currency)| currency),
+        }
+    }
+}
