@@ -1,5 +1,6 @@
 //! [`Item`]: the outcome of a piece of a file, and [`Location`]: where that piece is.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,7 +19,12 @@ pub enum Item {
     Rejected(Diagnostic),
     /// A remark about input from which nothing is lost.
     Note(Diagnostic),
+    /// Values for which no event has a place.
+    Omitted(Omitted),
 }
+
+/// Counts of values for which no event has a place, by the names of their columns or fields.
+pub type Omitted = BTreeMap<String, u64>;
 
 /// A message about a line of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,6 +110,13 @@ impl LineItems {
 
     pub(crate) fn reject(&mut self, reason: impl ToString) {
         self.items.push(self.location.rejected(reason));
+    }
+
+    /// Counts values that are omitted, if there are any.
+    pub(crate) fn omit(&mut self, values: Omitted) {
+        if !values.is_empty() {
+            self.items.push(Item::Omitted(values));
+        }
     }
 
     pub(crate) fn note(&mut self, reason: impl ToString) {

@@ -20,5 +20,5 @@ pub use hkjc::horses::horses_csv;
 pub use hkjc::results::hkjc_results;
 pub use hkjc::zh_horses::hkjc_zh_horses;
 pub use hkjc::zh_results::hkjc_zh_results;
-pub use item::{Diagnostic, Item, Items};
+pub use item::{Diagnostic, Item, Items, Omitted};
 pub use rpscrape::rpscrape;

@@ -2,10 +2,13 @@
 
 use std::path::PathBuf;
 
-use events::{Envelope, Event, HorseRegistered, RaceDeclared, ResultDeclared, RunnerWithdrawn};
+use events::{
+    DividendsDeclared, Envelope, Event, HorseRegistered, RaceDeclared, ResultDeclared,
+    RunnerWithdrawn,
+};
 use tempfile::TempDir;
 
-use crate::item::{Diagnostic, Item, Items};
+use crate::item::{Diagnostic, Item, Items, Omitted};
 
 /// Everything that an importer returns. A rejection or a note is `line: reason`.
 #[derive(Debug, Default)]
@@ -14,9 +17,11 @@ pub(crate) struct Imported {
     pub(crate) cards: Vec<RaceDeclared>,
     pub(crate) horses: Vec<HorseRegistered>,
     pub(crate) withdrawals: Vec<RunnerWithdrawn>,
+    pub(crate) dividends: Vec<DividendsDeclared>,
     pub(crate) ids: Vec<String>,
     pub(crate) rejected: Vec<String>,
     pub(crate) notes: Vec<String>,
+    pub(crate) omitted: Omitted,
 }
 
 impl Imported {
@@ -30,6 +35,11 @@ impl Imported {
             match item {
                 Item::Rejected(rejected) => imported.rejected.push(show(rejected)),
                 Item::Note(note) => imported.notes.push(show(note)),
+                Item::Omitted(values) => {
+                    for (name, count) in values {
+                        *imported.omitted.entry(name).or_default() += count;
+                    }
+                }
                 Item::Event(envelope) => {
                     imported.ids.push(envelope.id);
                     match envelope.event {
@@ -37,6 +47,7 @@ impl Imported {
                         Event::RaceDeclared(card) => imported.cards.push(card),
                         Event::HorseRegistered(horse) => imported.horses.push(horse),
                         Event::RunnerWithdrawn(fact) => imported.withdrawals.push(fact),
+                        Event::DividendsDeclared(fact) => imported.dividends.push(fact),
                         other => panic!("{other:?}"),
                     }
                 }

@@ -5,6 +5,7 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use importers::Omitted;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::Value;
 
@@ -12,6 +13,9 @@ use crate::log::Appended;
 
 /// Reasons that a summary lists; further ones are only counted.
 const REASONS_SHOWN: usize = 10;
+
+/// Names of columns and fields without a place that a summary lists; others are counted together.
+const OMITTED_NAMES_MAX: usize = 100;
 
 /// Interval of progress lines where standard error is not a terminal.
 const LINE_EVERY: Duration = Duration::from_secs(10);
@@ -126,6 +130,7 @@ pub(super) struct Summary {
     rejected: u64,
     pub(super) notes: u64,
     reasons: Vec<String>,
+    omitted: Omitted,
 }
 
 impl Summary {
@@ -140,6 +145,7 @@ impl Summary {
             rejected: 0,
             notes: 0,
             reasons: Vec::new(),
+            omitted: Omitted::new(),
         }
     }
 
@@ -148,6 +154,18 @@ impl Summary {
         self.rejected += 1;
         if self.reasons.len() < REASONS_SHOWN {
             self.reasons.push(reason);
+        }
+    }
+
+    /// Counts values for which no event has a place. After [`OMITTED_NAMES_MAX`] names, others are counted together.
+    pub(super) fn omit(&mut self, values: Omitted) {
+        for (name, count) in values {
+            let is_room = self.omitted.len() < OMITTED_NAMES_MAX;
+            let name = match is_room || self.omitted.contains_key(&name) {
+                true => name,
+                false => "others".to_owned(),
+            };
+            *self.omitted.entry(name).or_default() += count;
         }
     }
 
@@ -177,6 +195,11 @@ impl Summary {
             "{} read, {} published, {} duplicates, {} refused, {} notes, {seconds:.1} s, {rate:.0} events/s",
             self.read, self.published, self.duplicates, self.rejected, self.notes
         ));
+        if !self.omitted.is_empty() {
+            let names = self.omitted.iter();
+            let names: Vec<String> = names.map(|(name, n)| format!("{name} {n}")).collect();
+            result(format_args!("without a place: {}", names.join(", ")));
+        }
         if self.restated > 0 {
             result(format_args!(
                 "{} had been replaced in the log, and are stated again",

@@ -3,4 +3,5 @@
 mod betfair;
 mod rpscrape;
 mod season;
+mod season_facts;
 mod season_zh;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use super::season_facts::margins_of_json;
 use crate::oracle::{OracleRace, load};
 use crate::support::*;
 
@@ -175,10 +176,10 @@ async fn check_races(railbird: &Railbird, english: &[OracleRace]) {
     );
 }
 
-/// Horse, name, place or outcome, draw, weight.
-type Runner = [String; 5];
+/// Horse, name, place or outcome, draw, weight, margin, body weight, running positions.
+type Runner = [String; 8];
 
-/// The runner of a row. A reserve that was not called up is not on the card.
+/// The runner of a row.
 fn runner_of(row: &Row, horses: &BTreeMap<String, (String, String)>) -> Runner {
     let brand = brand(&row["horse_name"]);
     let own = row["horse_name"].split(" (").next().unwrap();
@@ -186,14 +187,57 @@ fn runner_of(row: &Row, horses: &BTreeMap<String, (String, String)>) -> Runner {
         .get(brand)
         .cloned()
         .unwrap_or_else(|| (brand.to_owned(), own.to_owned()));
-    let is_reserve = row["horse_no"].is_empty() && row["place"].starts_with('W');
     let [draw, weight] = ["draw", "actual_wt_lbs"].map(|column| match row[column].as_str() {
         "---" | "" => "0".to_owned(),
-        _ if is_reserve => "0".to_owned(),
         figure => figure.to_owned(),
     });
+    let words = [
+        ("鼻位", "NOSE"),
+        ("短馬頭位", "SH"),
+        ("頭位", "HD"),
+        ("頸位", "N"),
+        ("多個馬位", "ML"),
+        ("遙遙落後", "TO"),
+    ];
+    let known = |column: &str| match row[column].as_str() {
+        "-" | "---" => "null".to_owned(),
+        cell => cell.to_owned(),
+    };
+    let margin = known("lbw");
+    let word = words.iter().find(|(chinese, _)| *chinese == margin);
+    let margin = word.map_or(margin, |(_, english)| (*english).to_owned());
+    let positions = known("running_position").replace(' ', ",");
     let place = row["place"].trim_end_matches(" 平頭馬").to_owned();
-    [horse_no, name, place, draw, weight]
+    let body_weight = known("declared_wt_lbs");
+    [
+        horse_no,
+        name,
+        place,
+        draw,
+        weight,
+        margin,
+        body_weight,
+        positions,
+    ]
+}
+
+/// Compares surface, course, ratings, prize money and sectionals of a race with its first row.
+fn check_conditions(answer: &Value, row: &Row) {
+    let course = row["course"].split('"').nth(1);
+    let surface = if course.is_some() { "TURF" } else { "AWT" };
+    let band = Some(row["rating_range"].as_str()).filter(|band| !band.is_empty());
+    assert_eq!(answer["surface"], surface);
+    assert_eq!(
+        (answer["course"].as_str(), answer["rating_band"].as_str()),
+        (course, band)
+    );
+    assert_eq!(answer["prize"].to_string(), row["prize_hkd"]);
+    assert_eq!(answer["prize_currency"], "HKD");
+    let times = answer["sectionals"].as_array().unwrap().iter().map(text);
+    let times: Vec<String> = times
+        .map(|time| time.trim_start_matches("0:").to_owned())
+        .collect();
+    assert_eq!(times.join(" "), row["sectional_times_header"]);
 }
 
 /// Compares every row with the answers, also of races that the English season lacks.
@@ -203,7 +247,8 @@ async fn check_rows(railbird: &Railbird, data: &Path, horses: &BTreeMap<String, 
         .map(|f| f.unwrap().path())
         .collect();
     files.sort();
-    let (mut races, mut outcomes) = (0, 0);
+    let english_margins = margins_of_json(data);
+    let (mut races, mut outcomes, mut margins) = (0, 0, 0);
     for file in files {
         let mut by_race: BTreeMap<(String, String, String), Vec<Row>> = BTreeMap::new();
         for row in rows(&file) {
@@ -220,13 +265,32 @@ async fn check_rows(railbird: &Railbird, data: &Path, horses: &BTreeMap<String, 
                 .await
                 .json();
             assert_eq!(answer["race_name"], rows[0]["race_name"]);
+            check_conditions(&answer, &rows[0]);
+            let key = (
+                date.clone(),
+                venue_code(&venue).to_owned(),
+                race_number.parse().unwrap(),
+            );
+            for runner in answer["runners"].as_array().unwrap() {
+                let horse = text(&runner["horse_no"]);
+                if let Some(margin) = english_margins.get(&(key.clone(), horse)) {
+                    assert_eq!(
+                        runner["margin"], **margin,
+                        "the copies agree: {date} {race_number}"
+                    );
+                    margins += 1;
+                }
+            }
             let expected: BTreeSet<Runner> =
                 rows.iter().map(|row| runner_of(row, horses)).collect();
             let of = |list: &str, place: &str| -> Vec<Runner> {
                 let rows = answer[list].as_array().unwrap().iter();
                 rows.map(|r| {
                     let fields = ["horse_no", "horse_name", place, "draw", "weight"];
-                    fields.map(|field| r[field].to_string().trim_matches('"').to_owned())
+                    let more = ["margin", "body_weight", "running_positions"];
+                    let shown = |field| r[field].to_string().replace(['"', '[', ']'], "");
+                    let fields: Vec<String> = fields.into_iter().chain(more).map(shown).collect();
+                    fields.try_into().unwrap()
                 })
                 .collect()
             };
@@ -241,6 +305,7 @@ async fn check_rows(railbird: &Railbird, data: &Path, horses: &BTreeMap<String, 
         }
     }
     assert_eq!((races, outcomes), (778, 216), "all rows were compared");
+    assert!(margins > 8_000, "{margins} margins are in both copies");
 }
 
 /// Compares weights, draws and classes of one day with the rows.

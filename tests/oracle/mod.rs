@@ -34,7 +34,7 @@ pub(crate) struct OracleRace {
     pub(crate) going: String,
     /// Empty if no file has it.
     pub(crate) class: String,
-    /// Draw and weight of each horse; 0 if no file has them, or the horse is a reserve that was not called up.
+    /// Draw and weight of each horse; 0 if no file has them.
     pub(crate) drawn: BTreeMap<String, (u16, u16)>,
     /// Position, horse, jockey, trainer, time (`m:ss.cc`), win odds; in the order of the file.
     pub(crate) finishers: Vec<(u16, String, String, String, String, f64)>,
@@ -229,9 +229,8 @@ fn add_row(
     }
     let horse = horse_of(row, numbers);
     let placing = row["plc"].trim_end_matches(" DH");
-    let is_reserve = row["horseno"].is_empty() && NO_STARTS.contains(&placing);
     let figure = |column: &str| match row[column].trim_end_matches(".0") {
-        digits if !is_reserve && !digits.is_empty() => whole(digits),
+        digits if !digits.is_empty() => whole(digits),
         _ => 0,
     };
     let drawn = (figure("draw"), figure("actualwt"));

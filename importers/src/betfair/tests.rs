@@ -77,6 +77,7 @@ fn short(item: &Item) -> String {
             return format!("rejected: line {}: {}", rejected.line, rejected.reason);
         }
         Item::Note(note) => return format!("note: line {}: {}", note.line, note.reason),
+        Item::Omitted(values) => return format!("omitted: {values:?}"),
     };
     let after = envelope.time.timestamp().as_millisecond() - START;
     let text = match &envelope.event {
@@ -420,7 +421,7 @@ fn numbers(markets: &[Value], number: Option<u16>) -> Vec<String> {
             _ => None,
         },
         Item::Rejected(rejected) => Some(rejected.reason.clone()),
-        Item::Note(_) => None,
+        Item::Note(_) | Item::Omitted(_) => None,
     });
     of_first.collect()
 }

@@ -27,6 +27,7 @@ fn card(race: &Map<String, Value>, location: &Location) -> Vec<Item> {
         Err(reason) => return vec![location.rejected(reason)],
     };
     let key = race.rows.key.clone();
+    let omitted = race.omitted();
     let mut out = LineItems::new(location.clone());
     let (format, time) = if race.is_result() {
         card_of_result()
@@ -47,6 +48,7 @@ fn card(race: &Map<String, Value>, location: &Location) -> Vec<Item> {
         };
         out.event(format, time, Event::RunnerWithdrawn(withdrawn));
     }
+    out.omit(omitted);
     out.items
 }
 

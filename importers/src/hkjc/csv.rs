@@ -2,13 +2,15 @@
 
 use std::path::PathBuf;
 
-use events::{FinishTime, Odds, ParseError, RaceKey, RaceNumber, RacingDate, VenueCode};
+use events::{FinishTime, Margin, Odds, ParseError, RaceKey, RaceNumber, RacingDate, VenueCode};
 
 use super::brand::name_and_brand;
+use super::course::surface_and_course;
 use super::csv_race::{CsvFigures, CsvRaces, CsvRunner, add};
-use super::hong_kong::{VENUES, venue_name};
+use super::hong_kong::{VENUES, positions, prize, venue_name};
 use crate::input::cells::Cells;
 use crate::input::race_heading::RaceHeading;
+use crate::input::race_rows::RowDetails;
 use crate::input::rows::{self, ReadRows};
 use crate::item::{InputError, Items, LineItems};
 use crate::placing::Placing;
@@ -31,7 +33,7 @@ struct CsvRows<F> {
 }
 
 impl<F: FnOnce(CsvRaces) -> Items + Send + 'static> ReadRows for CsvRows<F> {
-    /// `horseno`, `draw`, `actualwt`, `class`, `distance`, `going` and `handicap` (the race's name) are read too.
+    /// Others are optional; `handicap` is the race's name.
     const REQUIRED: &'static [&'static str] = &[
         "plc",
         "horse",
@@ -60,12 +62,18 @@ fn row(cells: &Cells, races: &mut CsvRaces, out: &mut LineItems) -> Result<(), I
         venue: cells.parsed("venue", venue_code)?,
         race_number: cells.parsed("raceno", race_number)?,
     };
+    let (surface, course) = cells
+        .optional("course", surface_and_course)?
+        .unwrap_or_default();
     let heading = RaceHeading {
         venue_name: venue_name(&key.venue),
         race_name: cells.text("handicap")?,
         distance: cells.whole("distance")?.unwrap_or(0),
         class: cells.text("class")?,
         going: cells.text("going")?,
+        surface,
+        course,
+        prize: prize(cells.whole("stake")?),
         ..RaceHeading::default()
     };
     let (name, brand) = cells.parsed("horse", name_and_brand)?;
@@ -87,6 +95,12 @@ fn figures(cells: &Cells) -> Result<CsvFigures, InputError> {
         win_odds: cells.optional("winodds", Odds::parse)?,
         draw: cells.whole("draw")?.unwrap_or(0),
         weight: cells.whole("actualwt")?.unwrap_or(0),
+        details: RowDetails {
+            margin: cells.optional("lbw", Margin::parse)?,
+            running_positions: cells.optional("runningpos", positions)?.unwrap_or_default(),
+            body_weight: cells.whole("declarwt")?,
+            ..RowDetails::default()
+        },
     })
 }
 

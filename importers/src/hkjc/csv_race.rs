@@ -8,7 +8,7 @@ use super::brand::same_name;
 use super::hong_kong::{card_of_result, midnight};
 use super::horse_ids::HorseIds;
 use crate::input::race_heading::RaceHeading;
-use crate::input::race_rows::{RaceRows, RunnerRow, duplicate, full};
+use crate::input::race_rows::{RaceRows, RowDetails, RunnerRow, duplicate, full};
 use crate::input::repeats::Repeats;
 use crate::item::{InputError, Item, LineItems, Location};
 use crate::placing::Placing;
@@ -48,6 +48,7 @@ pub(crate) struct CsvFigures {
     pub(crate) win_odds: Option<Odds>,
     pub(crate) draw: u16,
     pub(crate) weight: u16,
+    pub(crate) details: RowDetails,
 }
 
 /// Adds a row to its race. The heading of the first row is kept, and equal rows count once.
@@ -140,6 +141,7 @@ impl CsvRunner {
             finish_time: figures.finish_time,
             win_odds: figures.win_odds,
             stakes: None,
+            details: figures.details,
         })
     }
 }

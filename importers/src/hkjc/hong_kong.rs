@@ -1,16 +1,30 @@
 //! Racing in Hong Kong: its clock, racecourses and currency.
 
-use events::{Moment, RacingDate, Text, VenueCode};
+use events::{Currency, Moment, ParseError, RacingDate, Text, VenueCode};
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::Offset;
+
+use crate::units::whole;
 
 /// The racecourses whose names the files omit (JSON), or give instead of a code (CSV).
 pub(crate) const VENUES: [(&str, &str); 2] = [("ST", "Sha Tin"), ("HV", "Happy Valley")];
 
 /// The currency of stakes.
-pub(crate) fn currency() -> Option<Text> {
-    Text::parse("HKD").ok()
+pub(crate) fn currency() -> Currency {
+    Currency::parse("HKD").expect("a code")
+}
+
+/// Prize money.
+pub(crate) fn prize(amount: Option<u64>) -> Option<(u64, Currency)> {
+    amount.map(|amount| (amount, currency()))
+}
+
+/// Positions at the points of a race, `12 7 1`.
+pub(crate) fn positions(text: &str) -> Result<Vec<u16>, ParseError> {
+    let positions = text.split_whitespace().map(whole);
+    let positions: Option<Vec<u16>> = positions.collect();
+    positions.ok_or_else(|| ParseError::new("positions are whole numbers", text))
 }
 
 pub(crate) fn venue_name(code: &VenueCode) -> Option<Text> {

@@ -83,7 +83,7 @@ impl HkjcHorses {
             age_as_of: self.as_of.filter(|_| age.is_some()),
             trainer: cells.text("trainer")?,
             owner: cells.text("owner")?,
-            stakes_currency: hong_kong::currency(),
+            stakes_currency: Text::parse(hong_kong::currency().as_str()).ok(),
             career: None,
         })
     }

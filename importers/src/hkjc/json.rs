@@ -3,18 +3,21 @@
 use std::collections::BTreeSet;
 
 use events::{
-    FinishTime, HorseNo, Moment, Odds, ParseError, RaceKey, RaceNumber, RacingDate, Text, VenueCode,
+    Dividend, FinishTime, HorseNo, Margin, Moment, Odds, ParseError, RaceKey, RaceNumber,
+    RacingDate, Text, VenueCode,
 };
 use jiff::ToSpan;
 use serde_json::{Map, Value};
 
 use super::brand::{is_name, split_brands};
+use super::course::surface_and_course;
+use super::dividends::dividends;
 use super::hong_kong::{moment, venue_name};
 use super::horse_ids;
 use crate::input::fields::Fields;
 use crate::input::race_heading::RaceHeading;
-use crate::input::race_rows::{RaceRows, RunnerRow};
-use crate::item::{InputError, Location};
+use crate::input::race_rows::{RaceRows, RowDetails, RunnerRow};
+use crate::item::{InputError, Location, Omitted};
 use crate::placing::Placing;
 use crate::units::time_of_day;
 
@@ -25,6 +28,10 @@ pub(crate) struct JsonRace {
     pub(crate) brands: Vec<BTreeSet<String>>,
     /// The runners that a card has as scratched.
     pub(crate) scratched: Vec<HorseNo>,
+    pub(crate) dividends: Vec<Dividend>,
+    /// The runners that finished a nose or a neck behind the winner.
+    vague_margins: Vec<HorseNo>,
+    omitted: Omitted,
 }
 
 impl JsonRace {
@@ -32,22 +39,12 @@ impl JsonRace {
         let race = Fields::root(race);
         let key = race_key(&race)?;
         let runners = race.objects("runners")?;
-        let heading = RaceHeading {
-            venue_name: venue_name(&key.venue),
-            race_name: race.text("raceName")?,
-            distance: race.whole("distance")?.unwrap_or(0),
-            class: race.text("raceClass")?,
-            going: race.text("going")?,
-            off_time: match race.text("startTime")?.as_str() {
-                "" => None,
-                clock => Some(off_time(key.date, clock).map_err(|e| race.error("startTime", e))?),
-            },
-            time_zone: None,
-        };
+        let heading = heading(&race, &key)?;
         let mut rows = RaceRows::new(key, heading, location.clone());
         let mut scratched = Vec::new();
+        let mut vague_margins = Vec::new();
         for fields in &runners {
-            let runner = runner(fields)?;
+            let runner = runner(fields, &mut vague_margins)?;
             let has_number = |(_, other): &&(_, RunnerRow)| other.number == runner.number;
             if runner.number > 0
                 && let Some((_, other)) = rows.runners.iter().find(has_number)
@@ -62,11 +59,34 @@ impl JsonRace {
             }
             rows.runners.push((location.clone(), runner));
         }
+        let brands = runners.iter().map(brands).collect::<Result<_, _>>()?;
+        let mut omitted = Omitted::new();
+        let dividends = dividends(&race, &mut omitted)?;
+        for fields in runners.iter().chain([&race]) {
+            fields.omit(&mut omitted);
+        }
         Ok(Self {
-            brands: runners.iter().map(brands).collect::<Result<_, _>>()?,
+            brands,
             rows,
             scratched,
+            dividends,
+            vague_margins,
+            omitted,
         })
+    }
+
+    /// The values for which no event has a place.
+    pub(crate) fn omitted(&self) -> Omitted {
+        let mut omitted = self.omitted.clone();
+        let runners = self.rows.runners.iter().map(|(_, runner)| runner);
+        let vague = runners.filter(|runner| {
+            runner.details.margin.is_none() && self.vague_margins.contains(&runner.horse_no)
+        });
+        let vague = vague.count() as u64;
+        if vague > 0 {
+            omitted.insert("lbw 0.05".to_owned(), vague);
+        }
+        omitted
     }
 
     /// Whether any runner has a placing: a card has none.
@@ -74,6 +94,25 @@ impl JsonRace {
         let mut runners = self.rows.runners.iter();
         runners.any(|(_, runner)| runner.placing.is_some())
     }
+}
+
+fn heading(race: &Fields<'_>, key: &RaceKey) -> Result<RaceHeading, InputError> {
+    let (surface, course) = surface_and_course(race.text("course")?.as_str())?;
+    Ok(RaceHeading {
+        venue_name: venue_name(&key.venue),
+        race_name: race.text("raceName")?,
+        distance: race.whole("distance")?.unwrap_or(0),
+        class: race.text("raceClass")?,
+        going: race.text("going")?,
+        surface: race.text("surface")?.or(&surface).clone(),
+        course,
+        rating_band: race.text("ratingBand")?,
+        off_time: match race.text("startTime")?.as_str() {
+            "" => None,
+            clock => Some(off_time(key.date, clock).map_err(|e| race.error("startTime", e))?),
+        },
+        ..RaceHeading::default()
+    })
 }
 
 /// The race that an object is about.
@@ -118,7 +157,7 @@ fn is_scratched(runner: &Fields<'_>) -> bool {
     values.any(|name| runner.optional(name).is_some_and(is_scratched_value))
 }
 
-fn runner(runner: &Fields<'_>) -> Result<RunnerRow, InputError> {
+fn runner(runner: &Fields<'_>, vague_margins: &mut Vec<HorseNo>) -> Result<RunnerRow, InputError> {
     let placing = match runner.optional("placing") {
         Some(Value::String(_)) => Some(runner.parsed("placing", Placing::parse)?),
         _ => {
@@ -127,9 +166,18 @@ fn runner(runner: &Fields<'_>) -> Result<RunnerRow, InputError> {
             placing.map_err(|error| runner.error("placing", error))?
         }
     };
+    let horse_no = runner.parsed("horseId", HorseNo::parse)?;
+    let margin = match runner.number("lbw", lengths_behind)? {
+        Some(LengthsBehind::NoseOrNeck) => {
+            vague_margins.push(horse_no.clone());
+            None
+        }
+        Some(LengthsBehind::Exact(margin)) => Some(margin),
+        Some(LengthsBehind::None) | None => None,
+    };
     let has = |name: &str| !runner.optional(name).is_some_and(is_scratched_value);
     Ok(RunnerRow {
-        horse_no: runner.parsed("horseId", HorseNo::parse)?,
+        horse_no,
         horse_name: horse_name(runner)?,
         number: runner.whole("horseNo")?.unwrap_or(0),
         placing,
@@ -148,7 +196,49 @@ fn runner(runner: &Fields<'_>) -> Result<RunnerRow, InputError> {
         finish_time: runner.number("finishSeconds", finish_time)?,
         win_odds: runner.number("winOdds", Odds::from_number)?,
         stakes: None,
+        details: RowDetails {
+            margin,
+            running_positions: runner.wholes("runningPosition")?,
+            rating: runner.whole("rating")?,
+            body_weight: runner.whole("declaredHorseWeight")?,
+            gear: runner.text("gear")?,
+        },
     })
+}
+
+/// The meaning of `lbw`, lengths behind the winner.
+enum LengthsBehind {
+    /// 0: the winner, and any runner for which it is not known.
+    None,
+    /// 0.05 is both.
+    NoseOrNeck,
+    Exact(Margin),
+}
+
+/// 0.1 is a short head, 0.2 a head. Longer ones are quarters of a length, which a float has exactly.
+fn lengths_behind(lengths: f64) -> Result<LengthsBehind, ParseError> {
+    const QUARTERS_MAX: f64 = 4_000.0;
+    let is = |other: f64| (lengths - other).abs() < 0.001;
+    let quarters = lengths * 4.0;
+    if is(0.0) {
+        Ok(LengthsBehind::None)
+    } else if is(0.05) {
+        Ok(LengthsBehind::NoseOrNeck)
+    } else if is(0.1) {
+        Margin::parse("SH").map(LengthsBehind::Exact)
+    } else if is(0.2) {
+        Margin::parse("HD").map(LengthsBehind::Exact)
+    } else if quarters.fract() == 0.0 && (0.0..QUARTERS_MAX).contains(&quarters) {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "in range, whole"
+        )]
+        Margin::from_quarters(quarters as u16).map(LengthsBehind::Exact)
+    } else {
+        let expected = "a margin is quarters of a length";
+        Err(ParseError::new(expected, lengths))
+    }
 }
 
 /// Seconds are floats with rounding errors: 100.78999999999999 is 1:40.79.
@@ -227,6 +317,69 @@ mod tests {
             ("LONG FLIGHT", "")
         );
         assert!(read.brands[1].contains("M199") && read.brands[1].contains("CM199"));
+    }
+
+    #[test]
+    fn what_has_no_place_is_counted_by_name() {
+        let mut race = race();
+        race["course"] = json!("TURF - \"C+3\" Course");
+        race["raceIndex"] = json!(7);
+        race["source"] = json!("");
+        for (index, lbw) in [(0, json!(0)), (1, json!(0.05))] {
+            race["runners"][index]["lbw"] = lbw;
+            race["runners"][index]["priority"] = json!("+ 1");
+            race["runners"][index]["gear"] = json!("B/TT");
+        }
+        race["runners"][0]["silks"] = json!(null);
+        race["dividends"] = json!({"win": [{"pool": "WIN", "combination": [10], "dividendPer10": 87.5, "note": "x"}]});
+        let location = Location::file(Path::new("a.json"));
+        let read = JsonRace::read(race.as_object().expect("an object"), &location).expect("a race");
+        let omitted: Vec<_> = read.omitted().into_iter().collect();
+        assert_eq!(
+            omitted,
+            [
+                ("lbw 0.05", 1),
+                ("note", 1),
+                ("priority", 2),
+                ("raceIndex", 1)
+            ]
+            .map(|(name, count)| (name.to_owned(), count))
+        );
+        assert_eq!(read.rows.heading.course.as_str(), "C+3");
+        assert_eq!(read.rows.heading.surface.as_str(), "TURF");
+        assert_eq!(read.dividends[0].pool.as_str(), "win");
+    }
+
+    #[test]
+    fn a_margin_is_exact() {
+        for (lbw, margin) in [
+            (json!(0), None),
+            (json!(0.1), Some("SH")),
+            (json!(0.2), Some("HD")),
+            (json!(0.75), Some("3/4")),
+            (json!(12.25), Some("12-1/4")),
+            (json!(0.05), None),
+            (json!(null), None),
+        ] {
+            let mut race = race();
+            race["runners"][1]["lbw"] = lbw;
+            let location = Location::file(Path::new("a.json"));
+            let read = JsonRace::read(race.as_object().expect("an object"), &location);
+            let read = read.expect("a race");
+            let (_, second) = &read.rows.runners[1];
+            let shown = second.details.margin.map(|margin| margin.to_string());
+            assert_eq!(shown.as_deref(), margin);
+        }
+        let lbw = "runners[1].lbw: a margin is quarters of a length";
+        for wrong in [json!(0.3), json!(-1), json!(4000), json!(1e300)] {
+            check_rejected("/runners/1", with_lbw(wrong), lbw);
+        }
+    }
+
+    fn with_lbw(lbw: Value) -> Value {
+        let mut runner = race()["runners"][1].clone();
+        runner["lbw"] = lbw;
+        runner
     }
 
     #[test]

@@ -8,7 +8,9 @@ pub(crate) mod zh_horses;
 pub(crate) mod zh_results;
 
 mod brand;
+mod course;
 mod csv_race;
+mod dividends;
 mod hong_kong;
 mod horse_ids;
 mod json;

@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use events::{Outcome, Subject};
+use events::{Event, Outcome, Subject};
 
 use super::brand::same_name;
 use super::csv;
 use super::csv_race::{CsvRace, CsvRaces, CsvRow};
-use super::hong_kong::{card_of_result, midnight};
+use super::dividends;
+use super::hong_kong::{card_of_result, currency, midnight};
 use super::horse_ids::HorseIds;
 use super::json::{JsonRace, race_key};
 use crate::input::fields::Fields;
@@ -23,8 +24,8 @@ const FORMAT: &str = "hkjc-results";
 
 /// Reads results: JSON files, CSV files of the same meetings, or both.
 ///
-/// If both have a race the JSON takes precedence, and the CSV adds what the JSON lacks: the name of the race and the
-/// runners without a placing. A race that only the CSV has is made of its rows.
+/// If both have a race the JSON takes precedence, and the CSV adds what the JSON lacks: the name of the race, its prize
+/// money and the runners without a placing. A race that only the CSV has is made of its rows.
 #[must_use]
 pub fn hkjc_results(paths: &[PathBuf]) -> Items {
     files::import(paths, &["json", "csv"], |paths| {
@@ -97,8 +98,20 @@ impl ResultsJoin {
         if let Some(csv) = self.joined.get(key) {
             race.add(csv, &self.ids, &mut items);
         }
-        let race = race.rows;
-        items.extend(race.items((FORMAT, time), card_of_result(), &mut self.repeats));
+        let mut out = LineItems::new(race.rows.location.clone());
+        let key = race.rows.key.clone();
+        out.omit(race.omitted());
+        let of_race = race
+            .rows
+            .items((FORMAT, time), card_of_result(), &mut self.repeats);
+        if !race.dividends.is_empty() && of_race.iter().any(|item| matches!(item, Item::Event(_))) {
+            let declared = dividends::declared(key, currency(), race.dividends);
+            let declared = Event::DividendsDeclared(declared);
+            let declared = out.location.event(FORMAT, time, declared);
+            (self.repeats).push("statement of dividends", declared, &mut out);
+        }
+        items.extend(of_race);
+        items.extend(out.items);
         items
     }
 
@@ -174,7 +187,7 @@ impl JsonRace {
     }
 }
 
-/// Compares a row with the runner of the JSON, and adds the placing, the draw and the weight if the JSON has none.
+/// Compares a row with the runner of the JSON, and adds what the JSON lacks.
 fn amend(runner: &mut RunnerRow, row: &CsvRow, out: &mut LineItems) {
     let placing = &row.runner.placing;
     let figures = match &row.runner.figures {
@@ -186,6 +199,7 @@ fn amend(runner: &mut RunnerRow, row: &CsvRow, out: &mut LineItems) {
             return;
         }
     };
+    runner.details.fill(&figures.details);
     if runner.draw == 0 {
         runner.draw = figures.draw;
     }
@@ -268,6 +282,58 @@ mod tests {
                 )
             })
             .collect()
+    }
+
+    #[test]
+    fn a_race_has_dividends_and_the_csv_states_its_margins() {
+        let mut race = race(
+            1,
+            &json!([
+                runner(1, "HK_2010_M401", "TALL STORM"),
+                runner(2, "HK_2014_T032", "QUIET RIVER")
+            ]),
+        );
+        race["runners"][1]["lbw"] = json!(0.05);
+        race["dividends"] = json!({
+            "win": [{"pool": "WIN", "combination": [1], "dividendPer10": 1210.0}],
+            "quinellaPlace": [{"pool": "QUINELLA PLACE", "combination": [1, 2], "dividendPer10": null}],
+        });
+        let csv = "plc,horse,jockey,trainer,finishtime,winodds,date,raceno,venue,lbw,runningpos,declarwt,stake,sire\n\
+            2,QUIET RIVER(T032),C Rider,---,1.09.35,99.0,2016-09-03,1,Sha Tin,N,3 1 2,1101.0,630000,Bushranger\n";
+        let read = read(&[
+            ("a.json", json!([race]).to_string()),
+            ("b.csv", csv.to_owned()),
+        ]);
+        assert_eq!((&read.rejected, &read.notes), (&vec![], &vec![]));
+        let result = &read.results[0];
+        let second = &result.runners[1];
+        assert_eq!(second.margin.map(|m| m.to_string()).as_deref(), Some("N"));
+        assert_eq!(second.running_positions, [3, 1, 2]);
+        assert_eq!(
+            (second.body_weight, result.prize),
+            (Some(1101), Some(630_000))
+        );
+        let lines = read.dividends[0].dividends.iter();
+        let lines: Vec<_> = lines
+            .map(|line| {
+                let paid = line.dividend.map(events::Amount::hundredths);
+                (line.pool.as_str(), &line.combination[..], paid, line.state)
+            })
+            .collect();
+        assert_eq!(
+            lines,
+            [
+                (
+                    "quinella_place",
+                    &[1, 2][..],
+                    None,
+                    Some(events::DividendState::NoWinner)
+                ),
+                ("win", &[1][..], Some(121_000), None),
+            ]
+        );
+        let omitted: Vec<_> = read.omitted.into_iter().collect();
+        assert_eq!(omitted, [("sire".to_owned(), 1)]);
     }
 
     #[test]

@@ -69,8 +69,8 @@ fn race_records(
                 }
             }
             Item::Rejected(_) => out.push(item),
-            // The import of these files has printed the notes.
-            Item::Note(_) => {}
+            // The import of these files has printed the notes, and counted what has no place.
+            Item::Note(_) | Item::Omitted(_) => {}
         }
     }
     let mut records: HashMap<HorseNo, RaceRecord> = HashMap::new();
@@ -153,7 +153,7 @@ impl ZhHorses {
             age_as_of: as_of.filter(|_| age.is_some()),
             trainer: record.map(|r| r.trainer.clone()).unwrap_or_default(),
             owner: cells.text("馬主")?,
-            stakes_currency: hong_kong::currency(),
+            stakes_currency: Text::parse(hong_kong::currency().as_str()).ok(),
             career: career(cells, record, out)?,
             horse_no,
         })

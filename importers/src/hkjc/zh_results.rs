@@ -7,19 +7,21 @@ use std::sync::Arc;
 use events::{FinishTime, Odds, ParseError, RaceKey, RaceNumber, RacingDate};
 
 use super::brand::name_and_brand;
-use super::hong_kong::{self, venue_name};
+use super::course::surface_and_course;
+use super::hong_kong::{self, positions, prize, venue_name};
 use super::horse_ids::HorseIds;
-use super::zh_words::{Translator, venue};
+use super::zh_words::{Translator, margin, venue};
 use crate::input::cells::Cells;
 use crate::input::csv_table::CsvTable;
 use crate::input::files;
 use crate::input::race_heading::RaceHeading;
 use crate::input::race_parts::RaceParts;
-use crate::input::race_rows::{RaceRows, RunnerRow};
+use crate::input::race_rows::{RaceRows, RowDetails, RunnerRow};
 use crate::input::repeats::Repeats;
 use crate::input::rows::{ReadRows, open, rows};
 use crate::item::{InputError, Items, LineItems, Location};
 use crate::placing::Placing;
+use crate::units::seconds;
 
 const FORMAT: &str = "hkjc-zh-results";
 
@@ -127,16 +129,23 @@ impl ZhResults {
     }
 
     fn heading(&mut self, cells: &Cells, key: &RaceKey) -> Result<RaceHeading, InputError> {
-        let course = cells.text("course")?;
+        let track = cells.text("course")?;
+        let (surface, course) = surface_and_course(track.as_str())?;
         let translator = &mut self.translator;
         Ok(RaceHeading {
             venue_name: venue_name(&key.venue),
-            going: cells.parsed("going", |text| translator.going(text, course.as_str()))?,
+            going: cells.parsed("going", |text| translator.going(text, track.as_str()))?,
             race_name: cells.text("race_name")?,
             distance: cells.whole("distance_m")?.unwrap_or(0),
             class: cells.parsed("race_class", |text| translator.class(text))?,
-            off_time: None,
-            time_zone: None,
+            surface,
+            course,
+            rating_band: cells.text("rating_range")?,
+            prize: prize(cells.whole("prize_hkd")?),
+            sectionals: cells
+                .optional("sectional_times_header", sectionals)?
+                .unwrap_or_default(),
+            ..RaceHeading::default()
         })
     }
 
@@ -160,8 +169,21 @@ impl ZhResults {
             finish_time: cells.optional("finish_time", FinishTime::parse)?,
             win_odds: cells.optional("win_odds", Odds::parse)?,
             stakes: None,
+            details: RowDetails {
+                margin: cells.optional("lbw", margin)?,
+                running_positions: cells
+                    .optional("running_position", positions)?
+                    .unwrap_or_default(),
+                body_weight: cells.whole("declared_wt_lbs")?,
+                ..RowDetails::default()
+            },
         })
     }
+}
+
+/// `23.90 22.71 22.74`.
+fn sectionals(text: &str) -> Result<Vec<FinishTime>, ParseError> {
+    text.split_whitespace().map(seconds).collect()
 }
 
 fn race_key(cells: &Cells) -> Result<RaceKey, InputError> {

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use events::{ParseError, Text, VenueCode};
+use events::{Margin, ParseError, Text, VenueCode};
 
 use crate::item::LineItems;
 
@@ -51,6 +51,10 @@ const CLASSES: [(&str, &str); 12] = [
     ("二級賽", "Group Two"), ("三級賽", "Group Three"), ("新馬賽", "Griffin Race"),
     ("香港一級賽", "Hong Kong Group One"), ("香港二級賽", "Hong Kong Group Two"),
     ("香港三級賽", "Hong Kong Group Three"),
+];
+#[rustfmt::skip]
+const MARGINS: [(&str, &str); 6] = [
+    ("鼻位", "NOSE"), ("短馬頭位", "SH"), ("頭位", "HD"), ("頸位", "N"), ("多個馬位", "ML"), ("遙遙落後", "TO"),
 ];
 const RESTRICTED: (&str, &str) = ("（條件限制）", " (Restricted)");
 
@@ -120,6 +124,12 @@ impl Translator {
         }
         text
     }
+}
+
+/// A distance behind the winner: lengths, or a word.
+pub(crate) fn margin(text: &str) -> Result<Margin, ParseError> {
+    let word = MARGINS.iter().find(|(chinese, _)| *chinese == text);
+    Margin::parse(word.map_or(text, |(_, english)| english))
 }
 
 /// The code of a racecourse.

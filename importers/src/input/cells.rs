@@ -4,30 +4,71 @@ use std::collections::HashMap;
 use std::fmt::Display;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use csv::StringRecord;
-use events::{ParseError, Text};
+use events::{ParseError, Text, cut_reason};
 
 use crate::input::fields::NOT_KNOWN;
-use crate::item::InputError;
+use crate::item::{InputError, Omitted};
 use crate::units;
+
+/// The columns of a file.
+#[derive(Debug)]
+pub(crate) struct Columns {
+    pub(crate) names: Vec<String>,
+    by_name: HashMap<String, usize>,
+    /// Whether the importer has asked for the column.
+    read: Vec<AtomicBool>,
+}
+
+impl Columns {
+    pub(crate) fn new(names: Vec<String>) -> Self {
+        Self {
+            by_name: names.iter().cloned().zip(0..).collect(),
+            read: names.iter().map(|_| AtomicBool::new(false)).collect(),
+            names,
+        }
+    }
+
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.by_name.contains_key(name)
+    }
+
+    /// The counts of known cells, of the columns that nobody has asked for.
+    pub(crate) fn omitted(&self, known: &[u64]) -> Omitted {
+        let columns = self.names.iter().zip(&self.read).zip(known);
+        let omitted = columns.filter(|((_, read), known)| !read.load(Relaxed) && **known > 0);
+        let shown = |name: &str| match name {
+            "" => "(unnamed)".to_owned(),
+            name => cut_reason(name),
+        };
+        omitted
+            .map(|((name, _), known)| (shown(name), *known))
+            .collect()
+    }
+}
 
 /// A row. A cell that is empty, a dash or `---`, or whose column the file does not have, is not known. Of the column
 /// `off|time` the file may have either name; the first one takes precedence.
 #[derive(Debug)]
 pub(crate) struct Cells {
-    pub(crate) columns: Arc<HashMap<String, usize>>,
+    pub(crate) columns: Arc<Columns>,
     pub(crate) record: StringRecord,
 }
 
 impl Cells {
     pub(crate) fn has(&self, column: &str) -> bool {
-        self.columns.contains_key(column)
+        self.columns.has(column)
     }
 
     fn get(&self, column: &str) -> &str {
-        let at = column.split('|').find_map(|name| self.columns.get(name));
-        at.and_then(|at| self.record.get(*at)).unwrap_or("").trim()
+        let mut names = column.split('|');
+        let at = names.find_map(|name| self.columns.by_name.get(name).copied());
+        if let Some(at) = at {
+            self.columns.read[at].store(true, Relaxed);
+        }
+        at.and_then(|at| self.record.get(at)).unwrap_or("").trim()
     }
 
     pub(crate) fn error(&self, column: &str, reason: impl Display) -> InputError {
@@ -50,8 +91,16 @@ impl Cells {
         parse: impl FnOnce(&str) -> Result<T, ParseError>,
     ) -> Result<Option<T>, InputError> {
         match self.get(column) {
-            "" | "-" | "–" | NOT_KNOWN => Ok(None),
+            text if !is_known(text) => Ok(None),
             _ => self.parsed(column, parse).map(Some),
+        }
+    }
+
+    /// Counts the cells that are known, by column.
+    pub(crate) fn count_known(&self, known: &mut Vec<u64>) {
+        known.resize(self.columns.names.len(), 0);
+        for (count, cell) in known.iter_mut().zip(&self.record) {
+            *count += u64::from(is_known(cell.trim()));
         }
     }
 
@@ -77,4 +126,8 @@ impl Cells {
                 .ok_or_else(|| ParseError::new("a whole number in its range", text))
         })
     }
+}
+
+fn is_known(cell: &str) -> bool {
+    !["", "-", "–", NOT_KNOWN].contains(&cell)
 }

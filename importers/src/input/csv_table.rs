@@ -1,12 +1,11 @@
 //! [`CsvTable`]: the rows of a CSV file one by one, each with its line.
 
-use std::collections::HashMap;
 use std::io::BufRead;
 use std::sync::Arc;
 
 use csv::{ByteRecord, ReaderBuilder, StringRecord};
 
-use crate::input::cells::Cells;
+use crate::input::cells::{Cells, Columns};
 use crate::input::lines::{LineRules, Lines, TextLine};
 use crate::item::InputError;
 
@@ -21,8 +20,7 @@ const RECORD_LINES_MAX: usize = 8;
 
 pub(crate) struct CsvTable {
     lines: Lines<Box<dyn BufRead + Send>>,
-    header: Vec<String>,
-    columns: Arc<HashMap<String, usize>>,
+    pub(crate) columns: Arc<Columns>,
     one_row_per_line: bool,
 }
 
@@ -47,9 +45,9 @@ impl CsvTable {
             .iter()
             .map(|c| String::from_utf8_lossy(c).trim().to_lowercase())
             .collect();
-        let columns: HashMap<_, _> = header.iter().cloned().zip(0..).collect();
+        let columns = Columns::new(header);
         let mut missing = required.to_vec();
-        missing.retain(|names| !names.split('|').any(|name| columns.contains_key(name)));
+        missing.retain(|names| !names.split('|').any(|name| columns.has(name)));
         if !missing.is_empty() {
             let missing = missing.join(", ");
             return Err(format!("the header lacks the columns: {missing}").into());
@@ -57,7 +55,6 @@ impl CsvTable {
         Ok(Self {
             lines,
             columns: Arc::new(columns),
-            header,
             one_row_per_line: false,
         })
     }
@@ -72,7 +69,7 @@ impl CsvTable {
         if let Some(fault) = line.fault {
             return Err(fault.to_string().into());
         }
-        let width = self.header.len();
+        let width = self.columns.names.len();
         let record = if self.one_row_per_line {
             Some(split(&line.text)).filter(|record| record.len() == width)
         } else {
@@ -83,7 +80,7 @@ impl CsvTable {
             return Err(format!("{} columns, the header has {width}", record.len()).into());
         }
         StringRecord::from_byte_record(record).map_err(|error| {
-            let column = self.header.get(error.utf8_error().field());
+            let column = self.columns.names.get(error.utf8_error().field());
             let column = column.map_or("a column", String::as_str);
             format!("{column} is not UTF-8").into()
         })
@@ -250,7 +247,7 @@ mod tests {
             "the header lacks the columns: b|d, d"
         );
         let table = open(b"a,c\n1,2", &["b|c"]).expect("c is there");
-        assert!(table.columns.contains_key("c") && !table.columns.contains_key("b"));
+        assert!(table.columns.has("c") && !table.columns.has("b"));
     }
 
     #[test]

@@ -1,9 +1,12 @@
 //! [`Fields`]: the fields of a JSON object as typed values. An error names the path of its field.
 
-use events::{ParseError, Text};
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+
+use events::{ParseError, Text, cut_reason};
 use serde_json::{Map, Value};
 
-use crate::item::InputError;
+use crate::item::{InputError, Omitted};
 
 /// How files write that something is not known.
 pub(crate) const NOT_KNOWN: &str = "---";
@@ -13,12 +16,57 @@ pub(crate) const NOT_KNOWN: &str = "---";
 pub(crate) struct Fields<'a> {
     map: &'a Map<String, Value>,
     path: String,
+    /// The names that were asked for.
+    read: RefCell<BTreeSet<String>>,
 }
 
 impl<'a> Fields<'a> {
     pub(crate) fn root(map: &'a Map<String, Value>) -> Self {
-        let path = String::new();
-        Self { map, path }
+        Self::at(map, String::new())
+    }
+
+    fn at(map: &'a Map<String, Value>, path: String) -> Self {
+        let read = RefCell::default();
+        Self { map, path, read }
+    }
+
+    /// Counts the known values of the fields that nobody has asked for.
+    pub(crate) fn omit(&self, omitted: &mut Omitted) {
+        let read = self.read.borrow();
+        for (name, value) in self.map {
+            let is_known = match value {
+                Value::Null => false,
+                Value::String(text) => !["", "-", NOT_KNOWN].contains(&text.trim()),
+                _ => true,
+            };
+            if is_known && !read.contains(name) {
+                *omitted.entry(cut_reason(name)).or_default() += 1;
+            }
+        }
+    }
+
+    /// The fields of an object, in their order.
+    pub(crate) fn object(&self, name: &str) -> Result<Option<Fields<'a>>, InputError> {
+        let object = self.converted(name, |value| {
+            let map = value.as_object();
+            map.ok_or_else(|| ParseError::new("an object", value))
+        })?;
+        Ok(object.map(|map| Self::at(map, format!("{}{name}.", self.path))))
+    }
+
+    /// The names of all fields.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &'a str> {
+        self.map.keys().map(String::as_str)
+    }
+
+    /// A list of whole numbers; empty where it is not known.
+    pub(crate) fn wholes<T: TryFrom<u64>>(&self, name: &str) -> Result<Vec<T>, InputError> {
+        let list = self.converted(name, |value| {
+            let wrong = || ParseError::new("an array of whole numbers", value);
+            let list = value.as_array().ok_or_else(wrong)?.iter();
+            list.map(|value| whole(value).ok_or_else(wrong)).collect()
+        })?;
+        Ok(list.unwrap_or_default())
     }
 
     /// The objects of a required array.
@@ -31,8 +79,7 @@ impl<'a> Fields<'a> {
             let name = format!("{name}[{index}]");
             let map = value.as_object();
             let map = map.ok_or_else(|| self.error(&name, ParseError::new("an object", value)))?;
-            let path = format!("{}{name}.", self.path);
-            Ok(Fields { map, path })
+            Ok(Self::at(map, format!("{}{name}.", self.path)))
         };
         list.iter().enumerate().map(object).collect()
     }
@@ -62,9 +109,7 @@ impl<'a> Fields<'a> {
 
     pub(crate) fn whole<T: TryFrom<u64>>(&self, name: &str) -> Result<Option<T>, InputError> {
         self.converted(name, |value| {
-            let number = value.as_u64().or_else(|| whole_float(value.as_f64()?));
-            let number = number.and_then(|n| T::try_from(n).ok());
-            number.ok_or_else(|| ParseError::new("a whole number in its range", value))
+            whole(value).ok_or_else(|| ParseError::new("a whole number in its range", value))
         })
     }
 
@@ -80,6 +125,7 @@ impl<'a> Fields<'a> {
     }
 
     pub(crate) fn optional(&self, name: &str) -> Option<&'a Value> {
+        self.read.borrow_mut().insert(name.to_owned());
         self.map.get(name).filter(|value| !value.is_null())
     }
 
@@ -104,6 +150,11 @@ impl<'a> Fields<'a> {
     pub(crate) fn error(&self, name: &str, reason: impl std::fmt::Display) -> InputError {
         format!("{}{name}: {reason}", self.path).into()
     }
+}
+
+fn whole<T: TryFrom<u64>>(value: &Value) -> Option<T> {
+    let number = value.as_u64().or_else(|| whole_float(value.as_f64()?))?;
+    T::try_from(number).ok()
 }
 
 fn whole_float(number: f64) -> Option<u64> {

@@ -1,11 +1,11 @@
 //! [`RaceRows`]: the runners of a race, and the result and the card that they make.
 
 use events::{
-    Currency, DeclaredRunner, Event, FinishTime, HorseNo, Moment, Odds, Outcome, RUNNERS_MAX,
-    RaceDeclared, RaceKey, ResultDeclared, ResultRunner, Text,
+    Currency, DeclaredRunner, Event, FinishTime, HorseNo, Margin, Moment, Odds, Outcome,
+    RUNNERS_MAX, RaceDeclared, RaceKey, ResultDeclared, ResultRunner, Text,
 };
 
-use crate::input::race_heading::RaceHeading;
+use crate::input::race_heading::{RaceHeading, known};
 use crate::input::repeats::Repeats;
 use crate::item::{InputError, Item, LineItems, Location};
 use crate::placing::Placing;
@@ -34,6 +34,28 @@ pub(crate) struct RunnerRow {
     pub(crate) finish_time: Option<FinishTime>,
     pub(crate) win_odds: Option<Odds>,
     pub(crate) stakes: Option<(u64, Currency)>,
+    pub(crate) details: RowDetails,
+}
+
+/// What is known of a runner beside that.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct RowDetails {
+    pub(crate) margin: Option<Margin>,
+    pub(crate) running_positions: Vec<u16>,
+    pub(crate) rating: Option<u16>,
+    pub(crate) body_weight: Option<u16>,
+    pub(crate) gear: Text,
+}
+
+impl RowDetails {
+    /// Takes what these details lack from others.
+    pub(crate) fn fill(&mut self, other: &Self) {
+        self.margin = self.margin.or(other.margin);
+        self.body_weight = self.body_weight.or(other.body_weight);
+        if self.running_positions.is_empty() {
+            self.running_positions.clone_from(&other.running_positions);
+        }
+    }
 }
 
 impl RaceRows {
@@ -138,8 +160,9 @@ impl RunnerRow {
         let position = self.position();
         let outcome = self.outcome().cloned();
         let (stakes, stakes_currency) = self.stakes.unzip();
+        let known_number = |number: u16| (number > 0).then_some(number);
         ResultRunner {
-            number: (self.number > 0).then_some(self.number),
+            number: known_number(self.number),
             position,
             outcome,
             horse_name: self.horse_name,
@@ -149,6 +172,12 @@ impl RunnerRow {
             win_odds: self.win_odds,
             stakes,
             stakes_currency,
+            margin: self.details.margin,
+            running_positions: self.details.running_positions,
+            draw: known_number(self.draw),
+            weight: known_number(self.weight),
+            body_weight: self.details.body_weight,
+            gear: known(self.details.gear),
             ..ResultRunner::of(self.horse_no)
         }
     }
@@ -161,6 +190,9 @@ impl RunnerRow {
             trainer: self.trainer.clone(),
             draw: self.draw,
             weight: self.weight,
+            rating: self.details.rating,
+            body_weight: self.details.body_weight,
+            gear: known(self.details.gear.clone()),
             ..DeclaredRunner::of(self.horse_no.clone())
         }
     }

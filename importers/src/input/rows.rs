@@ -38,6 +38,7 @@ pub(crate) fn rows<R: ReadRows>(files: Vec<PathBuf>, reader: R) -> Items {
         reader,
         files: files.into_iter(),
         table: None,
+        known: Vec::new(),
         has_finished: false,
     };
     Box::new(std::iter::from_fn(move || reading.step()).flatten())
@@ -48,6 +49,8 @@ struct RowReader<R> {
     files: std::vec::IntoIter<PathBuf>,
     /// The open file.
     table: Option<(Location, CsvTable)>,
+    /// The counts of its cells that are known, by column.
+    known: Vec<u64>,
     has_finished: bool,
 }
 
@@ -73,12 +76,18 @@ impl<R: ReadRows> RowReader<R> {
         match rows.next() {
             Some((line, cells)) => {
                 out.location.line = line;
-                if let Err(reason) = cells.and_then(|cells| self.reader.row(&cells, &mut out)) {
+                let known = &mut self.known;
+                let read = cells.and_then(|cells| {
+                    cells.count_known(known);
+                    self.reader.row(&cells, &mut out)
+                });
+                if let Err(reason) = read {
                     out.reject(reason);
                 }
             }
             None => {
                 self.reader.end(&mut out);
+                out.omit(rows.columns.omitted(&std::mem::take(&mut self.known)));
                 self.table = None;
             }
         }

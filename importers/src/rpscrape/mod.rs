@@ -24,7 +24,7 @@ use crate::input::csv_table::CsvTable;
 use crate::input::files;
 use crate::input::race_heading::RaceHeading;
 use crate::input::race_parts::RaceParts;
-use crate::input::race_rows::{RaceRows, RunnerRow};
+use crate::input::race_rows::{RaceRows, RowDetails, RunnerRow};
 use crate::input::repeats::Repeats;
 use crate::input::rows::{self, ReadRows};
 use crate::item::{InputError, Items, LineItems, Location};
@@ -159,6 +159,7 @@ impl RpscrapeRaces {
             class: class(cells)?,
             time_zone: zone.as_ref().and_then(time_zone_name),
             off_time: zone.and_then(|zone| self.meetings.off_time(race, &zone)),
+            ..RaceHeading::default()
         })
     }
 
@@ -176,6 +177,7 @@ impl RpscrapeRaces {
             finish_time: finish_time(cells)?,
             win_odds: win_odds(cells)?,
             stakes: horse.prize,
+            details: RowDetails::default(),
             horse_no: horse.horse_no,
             horse_name: horse.horse_name,
         })

@@ -443,7 +443,10 @@ fn a_row_that_contradicts_an_earlier_one_is_noted_or_rejected() {
         &[("horse", "One (GB)"), ("pos", "2")],
     ]);
     assert_eq!(read.results[0].runners.len(), 2);
-    check_starts(&read.notes, &["3: the name, distance, class or going"]);
+    check_starts(
+        &read.notes,
+        &["3: the name, distance, going or another field"],
+    );
     check_starts(&read.rejected, &["4: ONE_GB is already in 2020-06-03."]);
     assert!(read.rejected[0].ends_with("on line 2, with different values"));
 }

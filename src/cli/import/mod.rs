@@ -223,6 +223,7 @@ fn take_events(items: Vec<Item>, summary: &mut Summary, progress: &Progress) -> 
                 summary.read += 1;
                 summary.reject(rejected.to_string());
             }
+            Item::Omitted(values) => summary.omit(values),
             Item::Note(note) => {
                 summary.notes += 1;
                 if summary.notes <= NOTES_SHOWN {

@@ -1,0 +1,61 @@
+//! The dividends of a race of a JSON file.
+
+use events::{
+    Amount, Currency, Dividend, DividendState, DividendStatus, DividendsDeclared, ParseError,
+    PoolCode, RaceKey,
+};
+
+use crate::input::fields::Fields;
+use crate::input::race_heading::REVISION;
+use crate::item::{InputError, Omitted};
+
+/// The stake of a dividend, in hundredths: ten dollars.
+const UNIT_HUNDREDTHS: u64 = 1_000;
+
+/// Reads the lists of lines by pool. Returns no dividend if the race has none.
+pub(crate) fn dividends(
+    race: &Fields<'_>,
+    omitted: &mut Omitted,
+) -> Result<Vec<Dividend>, InputError> {
+    let mut dividends = Vec::new();
+    let Some(pools) = race.object("dividends")? else {
+        return Ok(dividends);
+    };
+    for pool in pools.names() {
+        for line in pools.objects(pool)? {
+            let dividend = line.number("dividendPer10", Amount::from_number)?;
+            dividends.push(Dividend {
+                pool: line.parsed("pool", pool_code)?,
+                combination: line.wholes("combination")?,
+                unit: Amount::from_hundredths(UNIT_HUNDREDTHS)?,
+                dividend,
+                state: dividend.is_none().then_some(DividendState::NoWinner),
+            });
+            line.omit(omitted);
+        }
+    }
+    Ok(dividends)
+}
+
+/// `QUINELLA PLACE` is `quinella_place`.
+fn pool_code(name: &str) -> Result<PoolCode, ParseError> {
+    PoolCode::parse(&name.trim().to_lowercase().replace(' ', "_"))
+}
+
+/// The statement of the dividends of a race.
+pub(crate) fn declared(
+    key: RaceKey,
+    currency: Currency,
+    dividends: Vec<Dividend>,
+) -> DividendsDeclared {
+    DividendsDeclared {
+        date: key.date,
+        venue: key.venue,
+        race_number: key.race_number,
+        revision: REVISION,
+        status: DividendStatus::Official,
+        reason: None,
+        currency,
+        dividends,
+    }
+}
