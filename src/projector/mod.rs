@@ -267,21 +267,26 @@ impl Projector {
         let log = &self.log;
         let secret = self.snapshot_secret.as_ref();
         let new = Candidate::begin_from_snapshot(views, log, state, secret, &self.status).await?;
-        self.complete(new, reason).await
+        // The log is shorter than the views in force where an operator has accepted that.
+        let served = self.served_seq();
+        let target = if served <= state.last_seq { served } else { 0 };
+        self.complete(new, target, reason).await
     }
 
-    /// Folds the log to its end into new views, and puts them in force.
+    /// The sequence of the views in force: no client reads less than it has read.
+    fn served_seq(&self) -> u64 {
+        self.views.current().map_or(0, |store| store.seq())
+    }
+
+    /// Folds the log to its end, which is not before the sequence `target`, into new views, and puts them in force.
     async fn complete(
         &mut self,
         new: Candidate,
+        target: u64,
         reason: Option<String>,
     ) -> Result<RunningFold, FoldError> {
         self.announce_stored(new.store()).await;
-        // No client reads less than it has read.
-        let served = self.views.current().and_then(|store| store.checkpoint());
-        let served = served.filter(|served| served.log == *new.log());
-        let served = served.map_or(0, |served| served.seq);
-        let new = new.reach_end(served, &mut self.announcer).await?;
+        let new = new.reach_end(target, &mut self.announcer).await?;
         let freshness = new.freshness.clone();
         let fold = new.promote(&self.views, reason).await?;
         self.replace = None;
@@ -409,7 +414,10 @@ impl Projector {
         }
         self.not_live(Phase::CatchingUp, Some((&error).into()));
         match building.await {
-            Ok(Ok(new)) => self.complete(new, Some(error.to_string())).await,
+            Ok(Ok(new)) => {
+                let reason = Some(error.to_string());
+                self.complete(new, self.served_seq(), reason).await
+            }
             Ok(Err(_)) | Err(_) => Err(error),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use projections::{Checkpoint, LogIdentity, Step, Store};
+use projections::{Checkpoint, Step, Store};
 use tokio::sync::watch;
 
 use super::announcer::Announcer;
@@ -174,10 +174,6 @@ impl Candidate {
 
     pub(super) fn store(&self) -> &Arc<Store> {
         self.store.store()
-    }
-
-    pub(super) fn log(&self) -> &LogIdentity {
-        &self.fold.checkpoint().log
     }
 
     pub(super) fn seq(&self) -> u64 {

@@ -37,7 +37,7 @@ fn check_stakes(path: impl FnOnce() -> String, stakes: u64) -> Result<(), Decode
     Ok(())
 }
 
-/// The age of the oldest horse is 62, and none of it raced.
+/// The oldest horse known became 62, long after it could race.
 const AGE_YEARS_MAX: u8 = 60;
 
 fn check_age(path: impl FnOnce() -> String, age: Option<u8>) -> Result<(), DecodeError> {
