@@ -114,8 +114,12 @@ impl LineItems {
 
     /// Counts values that are omitted, if there are any.
     pub(crate) fn omit(&mut self, values: Omitted) {
-        if !values.is_empty() {
-            self.items.push(Item::Omitted(values));
+        let mut named = Omitted::new();
+        for (name, count) in values {
+            *named.entry(cut_reason(&name)).or_default() += count;
+        }
+        if !named.is_empty() {
+            self.items.push(Item::Omitted(named));
         }
     }
 

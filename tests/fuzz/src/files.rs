@@ -63,6 +63,7 @@ fn check(items: Items) {
             Item::Rejected(diagnostic) | Item::Note(diagnostic) => {
                 check_text(&diagnostic.reason);
             }
+            Item::Omitted(values) => values.keys().for_each(|name| check_text(name)),
         }
     }
 }
