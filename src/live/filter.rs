@@ -470,7 +470,7 @@ mod tests {
         assert_eq!(json!(some), json!(["odds_update", "result_update"]));
         assert_eq!(
             json!(Kinds::ALL.without(some)),
-            json!(["status_update", "runner_update"])
+            json!(["status_update", "runner_update", "dividends_update"])
         );
         assert_eq!(some.without(Kinds::ALL), Kinds::parse([]).expect("none"));
         assert!(Kinds::parse(["odds_update", "odds"]).is_err() && Kinds::parse([""]).is_err());

@@ -102,7 +102,7 @@ pub struct Appender {
 #[derive(Debug)]
 struct InFlight {
     outgoing: Outgoing,
-    quote: Option<Quote>,
+    quote: Option<QuoteContent>,
     /// The connection that it was sent on.
     connection_number: u64,
 }
@@ -202,7 +202,7 @@ impl Appender {
     /// Returns the error of this message or of an earlier one: [`LogError::TooLarge`] and [`LogError::Denied`] at once,
     /// any other after a minute of retries.
     pub async fn append(&mut self, outgoing: Outgoing) -> Result<(), LogError> {
-        let quote = Quote::of(&outgoing);
+        let quote = QuoteContent::of(&outgoing);
         while self.in_flight.len() >= self.window
             || self.must_wait(&outgoing.subject, quote.as_ref())
         {
@@ -247,7 +247,7 @@ impl Appender {
     }
 
     /// The last message in flight about a race stands for all of them, as each may overtake the one before.
-    fn must_wait(&self, subject: &str, quote: Option<&Quote>) -> bool {
+    fn must_wait(&self, subject: &str, quote: Option<&QuoteContent>) -> bool {
         let mut in_flight = self.in_flight.iter().rev();
         let last = in_flight.find(|other| entity(&other.outgoing.subject) == entity(subject));
         let may_overtake = |last: &InFlight| Some(quote?.has_all_of(last.quote.as_ref()?));
@@ -435,25 +435,25 @@ fn entity(subject: &str) -> &str {
 
 /// What decides whether a quote may overtake another one.
 #[derive(Debug, Deserialize)]
-struct Quote {
+struct QuoteContent {
     time: Moment,
-    data: QuotedRunners,
+    data: QuoteData,
 }
 
 #[derive(Debug, Deserialize)]
-struct QuotedRunners {
-    runners: Vec<QuotedRunner>,
+struct QuoteData {
+    runners: Vec<QuoteRunner>,
 }
 
 #[derive(Debug, Deserialize)]
-struct QuotedRunner {
+struct QuoteRunner {
     horse_no: String,
     horse_name: Option<IgnoredAny>,
     number: Option<IgnoredAny>,
     place: Option<IgnoredAny>,
 }
 
-impl Quote {
+impl QuoteContent {
     /// `None` of any other message.
     fn of(outgoing: &Outgoing) -> Option<Self> {
         let is_quote = outgoing.subject.starts_with("racing.odds.");
@@ -470,7 +470,7 @@ impl Quote {
     }
 }
 
-impl QuotedRunner {
+impl QuoteRunner {
     fn has_all_of(&self, earlier: &Self) -> bool {
         let values = |of: &Self| [&of.horse_name, &of.number, &of.place].map(Option::is_some);
         let mut pairs = values(self).into_iter().zip(values(earlier));
@@ -563,9 +563,9 @@ fn full(error: &PublishError) -> Option<String> {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{Outgoing, Quote};
+    use super::{Outgoing, QuoteContent};
 
-    fn quote(second: u32, runners: Value) -> Quote {
+    fn quote(second: u32, runners: Value) -> QuoteContent {
         let time = format!("2026-11-21T06:00:{second:02}Z");
         let outgoing = Outgoing {
             subject: "racing.odds.2026-11-21.ST.3".to_owned(),
@@ -574,7 +574,7 @@ mod tests {
                 .to_string()
                 .into_bytes(),
         };
-        Quote::of(&outgoing).expect("a quote")
+        QuoteContent::of(&outgoing).expect("a quote")
     }
 
     #[test]

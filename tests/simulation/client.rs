@@ -1,5 +1,5 @@
-//! [`Client`]: a client of the live channel, over the feeds of the replicas: it reads fast or slowly, or not at all, and
-//! resumes on any replica. What it receives is compared with the messages of the log's histories.
+//! [`Client`]: a client of the live channel, over the feeds of the replicas: it reads fast or slowly, or not at all,
+//! and resumes on any replica. What it receives is compared with the messages of the log's histories.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

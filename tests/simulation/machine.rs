@@ -33,8 +33,8 @@ const STARTS: [&str; 6] = [
     "2026-11-22T11:59:20Z",
 ];
 
-/// The clock that goes on while a machine sleeps is ahead of tokio's by this part of the sleep, because tokio's does not
-/// stop here. It is no more, so that a lease does not end earlier than that of another machine.
+/// The clock that goes on while a machine sleeps is ahead of tokio's by this part of the sleep, because tokio's does
+/// not stop here. It is no more, so that a lease does not end earlier than that of another machine.
 const SLEEP_PART: u32 = 5;
 
 thread_local! {

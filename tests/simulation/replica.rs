@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use projections::simulated::SimulatedDisk;
 use tokio::sync::watch;
@@ -178,7 +179,7 @@ fn start(
     server: &LogServer,
 ) -> Running {
     let mut tasks = Vec::new();
-    let mut spawn = |name, task: futures::future::BoxFuture<'static, ()>| {
+    let mut spawn = |name, task: BoxFuture<'static, ()>| {
         tasks.push((name, AbortOnDropHandle::new(machine.spawn(task))));
     };
     let [events, log] = [(); 2].map(|()| Log::simulated(server.connect(host)));
@@ -200,15 +201,8 @@ fn start(
     let uncommitted = Arc::default();
     let watching = watch_commits(feed.clone(), Arc::clone(&views), Arc::clone(&uncommitted));
     spawn("watch", Box::pin(watching));
-    let keys = Arc::new(KeyCache::new(Plans::default(), KEYS_STALE_MAX));
-    let (sender, ledger) = watch::channel(Ledger::default());
-    let following = accounts::follow(
-        (log.clone(), continuity.clone()),
-        Arc::clone(&keys),
-        sender,
-        Revocations::open(data).expect("a file"),
-    );
-    spawn("keys", Box::pin(following));
+    let (keys, ledger, following) = follow_accounts(log.clone(), continuity.clone(), data);
+    spawn("keys", following);
     let status = projector.status.clone();
     let (_, lag) = LagWatch::new(
         events.clone(),
@@ -246,6 +240,22 @@ fn start(
         uncommitted,
         tasks,
     }
+}
+
+fn follow_accounts(
+    log: Log,
+    continuity: Continuity,
+    data: &Path,
+) -> (
+    Arc<KeyCache>,
+    watch::Receiver<Ledger>,
+    BoxFuture<'static, ()>,
+) {
+    let keys = Arc::new(KeyCache::new(Plans::default(), KEYS_STALE_MAX));
+    let (sender, ledger) = watch::channel(Ledger::default());
+    let revocations = Revocations::open(data).expect("a file");
+    let following = accounts::follow((log, continuity), Arc::clone(&keys), sender, revocations);
+    (keys, ledger, Box::pin(following))
 }
 
 /// Notes what is published before the views on this disk have it.

@@ -421,6 +421,18 @@ impl World {
                     running.rebuild(now);
                 }
             }
+            step @ (Step::MoveClock { .. }
+            | Step::MoveFeederClock { .. }
+            | Step::MoveAllClocks { .. }) => self.move_clocks(step),
+            Step::RestartFeeder { feeder } => self.feeders[feeder].start(),
+            Step::IssueKey => self.issue_key(),
+            Step::RevokeKey { replica } => self.revoke_key(replica),
+            step => self.apply_to_server(step),
+        }
+    }
+
+    fn move_clocks(&mut self, step: Step) {
+        match step {
             Step::MoveClock { replica, seconds } => {
                 self.replicas[replica]
                     .machine
@@ -441,10 +453,7 @@ impl World {
                     .iter()
                     .for_each(|feeder| feeder.machine.move_clock(by));
             }
-            Step::RestartFeeder { feeder } => self.feeders[feeder].start(),
-            Step::IssueKey => self.issue_key(),
-            Step::RevokeKey { replica } => self.revoke_key(replica),
-            step => self.apply_to_server(step),
+            step => unreachable!("{step:?} moves no clock"),
         }
     }
 
