@@ -30,6 +30,8 @@ pub(crate) struct Race {
     status_reason: Value,
     /// Every event about the result.
     results: Vec<Value>,
+    /// Every statement of the dividends.
+    dividends: Vec<Value>,
     /// Every quote with its sequence.
     quotes: Vec<(u64, Value)>,
 }
@@ -71,6 +73,7 @@ impl RaceDay {
                 race.status_reason = data["reason"].clone();
             }
             "racing.result.declared.v1" | "racing.result.voided.v1" => race.results.push(event),
+            "racing.dividends.declared.v1" => race.dividends.push(data),
             "racing.odds.quoted.v1" => race.quotes.push((seq, event)),
             other => panic!("an unknown type {other}"),
         }
@@ -138,6 +141,14 @@ impl RaceDay {
 }
 
 impl Race {
+    /// The expected lines of `/dividends`: win, then place.
+    pub(crate) fn dividends(&self) -> Option<Vec<Value>> {
+        let in_force = (self.dividends.iter()).max_by_key(|data| data["revision"].as_u64())?;
+        let lines = in_force["dividends"].as_array().unwrap();
+        let of = |pool: &'static str| lines.iter().filter(move |line| line["pool"] == pool);
+        Some(of("win").chain(of("place")).cloned().collect())
+    }
+
     /// The result in force: the highest revision, and of equal ones the later.
     fn in_force(&self) -> Option<&Value> {
         let revision = |event: &&Value| event["data"]["revision"].as_u64().unwrap();
@@ -205,7 +216,14 @@ impl Race {
             "status": status, "status_reason": self.status_reason.as_str().unwrap_or_default(), "going": self.going(),
             "runners": runners, "withdrawn": withdrawn,
         });
-        for same in ["race_number", "race_name", "distance", "class", "off_time"] {
+        for same in [
+            "race_number",
+            "race_name",
+            "distance",
+            "class",
+            "off_time",
+            "prize",
+        ] {
             race[same] = self.card[same].clone();
         }
         race["time_zone"] = json!(self.card["time_zone"].as_str().unwrap_or_default());
@@ -254,7 +272,7 @@ impl Race {
             "reason": result["reason"].as_str().unwrap_or_default(), "going": self.going(),
             "runners": runners, "unplaced": unplaced,
         });
-        for same in ["race_number", "race_name", "distance", "class"] {
+        for same in ["race_number", "race_name", "distance", "class", "prize"] {
             race[same] = self.card[same].clone();
         }
         Some(race)

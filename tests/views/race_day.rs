@@ -293,6 +293,10 @@ impl Served {
                     let revisions = self.get(&path).await;
                     assert_eq!(rows(&revisions["revisions"], revision), race.revisions());
                 }
+                if let Some(dividends) = race.dividends() {
+                    let path = format!("/api/v1/results/{of_race}/dividends?venue={venue}");
+                    assert_eq!(self.get(&path).await["dividends"], json!(dividends));
+                }
             }
         }
     }
