@@ -178,6 +178,7 @@ async fn each_message_equals_its_golden_file() {
     nats.publish([of_today("result.voided", "ST", 1, &second(99), voided)])
         .await;
     check_next(&mut socket, &["result_update_void"]).await;
+    socket.until_one(|m| m["event"] == "status_update").await;
     nats.publish([dividends(DAY, "ST", 1, 1)]).await;
     check_next(&mut socket, &["dividends_update"]).await;
 
@@ -185,7 +186,6 @@ async fn each_message_equals_its_golden_file() {
     nats.lose(RACING.name);
     nats.start_again();
     railbird.accept_log(RACING).await;
-    socket.until_one(|m| m["event"] == "status_update").await;
     check_next(&mut socket, &["resync"]).await;
     let stopping = tokio::spawn(railbird.stop());
     socket.until("snapshot_complete").await;
