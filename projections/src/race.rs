@@ -218,9 +218,12 @@ impl Race {
 
     /// The going: the result's, else as last changed, else the card's; empty if unknown.
     pub(crate) fn going(&self) -> &str {
-        let changed = self.going.as_ref();
-        let going = self.text(|r| r.going.as_ref(), |c| changed.or(c.going.as_ref()));
-        going.unwrap_or_default()
+        let stated = self.declared().and_then(|result| result.going.as_ref());
+        stated
+            .filter(|going| !going.is_empty())
+            .or(self.going.as_ref())
+            .or_else(|| self.card.as_ref()?.going.as_ref())
+            .map_or("", Text::as_str)
     }
 
     /// The prize money and its currency.
