@@ -22,6 +22,8 @@ pub(super) struct Budget {
     /// The steps of the round.
     steps: Vec<String>,
     counts: BTreeMap<&'static str, u64>,
+    /// The column that a long run has to bring to this number, however long that takes.
+    minimum: Option<(&'static str, u64)>,
 }
 
 /// When a rig has done enough. The short form does the same on any machine.
@@ -48,7 +50,16 @@ impl Budget {
             rounds: 0,
             steps: Vec::new(),
             counts: BTreeMap::new(),
+            minimum: None,
         }
+    }
+
+    /// A long run goes on until a column has at least so many for each hour of its time.
+    pub(super) fn with_an_hour(mut self, column: &'static str, count: u64) -> Self {
+        if let End::After(duration) = self.end {
+            self.minimum = Some((column, count * duration.as_secs() / 3_600));
+        }
+        self
     }
 
     /// The random numbers of the next round; `None` once enough was done.
@@ -73,7 +84,7 @@ impl Budget {
     /// Whether a long round goes on. A short one ends by itself.
     pub(super) fn has_time(&self) -> bool {
         match self.end {
-            End::After(duration) => self.begun.elapsed() < duration,
+            End::After(duration) => self.begun.elapsed() < duration || self.lacks_some(),
             End::Rounds(_) => true,
         }
     }
@@ -95,13 +106,6 @@ impl Budget {
         *most = millis.max(*most);
     }
 
-    /// Adds a column with how many there are at least of another one in a long run, at so many an hour.
-    pub(super) fn expect_an_hour(&mut self, column: &'static str, expected: u64) {
-        if let End::After(duration) = self.end {
-            self.count(column, expected * duration.as_secs() / 3_600);
-        }
-    }
-
     /// Prints the row of the rig.
     pub(super) fn end(self) {
         let counts = self.counts.iter();
@@ -114,6 +118,12 @@ impl Budget {
             self.begun.elapsed().as_secs_f64(),
             counts.join(", ")
         );
+    }
+
+    fn lacks_some(&self) -> bool {
+        let count = |column| self.counts.get(column).copied().unwrap_or_default();
+        self.minimum
+            .is_some_and(|(column, minimum)| count(column) < minimum)
     }
 
     /// The seed of this round.
