@@ -334,8 +334,16 @@ impl Restoring {
         self.log.state(self.stream).await
     }
 
+    fn cut_off(&self) -> LogError {
+        let name = self.stream.name;
+        LogError::Unreachable(format!(
+            "the restore of {name} was cut off: the connection was lost; restore it again"
+        ))
+    }
+
     async fn request(&self, chunk: Bytes, patience: Duration) -> Result<Message, LogError> {
         let mut attempts = Attempts::new(BACKOFF, KNOWN_WITHIN);
+        let connection = self.log.connection_number();
         loop {
             let request = Request::new().payload(chunk.clone());
             let request = request.timeout(Some(patience));
@@ -345,7 +353,12 @@ impl Restoring {
                 .nats()
                 .client
                 .send_request(self.subject.clone(), request);
-            match sent.await {
+            let answered = tokio::select! {
+                answered = sent => answered,
+                // The server has forgotten the restore, and answers nothing.
+                () = self.log.lost(connection) => return Err(self.cut_off()),
+            };
+            match answered {
                 // Nobody has got it.
                 Err(error)
                     if error.kind() == RequestErrorKind::NoResponders && attempts.wait().await => {}

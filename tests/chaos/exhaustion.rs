@@ -2,10 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::net::SocketAddr;
 use std::os::unix::fs::chown;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
+
+use tokio::time::{sleep, timeout};
 
 use super::budget::Budget;
 use super::quotes::Quotes;
@@ -67,9 +71,19 @@ fn stores(data: &Path) -> BTreeSet<PathBuf> {
 }
 
 /// Sets a soft limit of a process, by a command that runs another one as the user of the process.
-fn limit(mut command: Command, id: u32, limit: &str) {
+fn limit(command: Command, id: u32, limit: &str) {
+    assert!(try_limit(command, id, limit), "{limit}");
+}
+
+/// False if the process has ended.
+fn try_limit(mut command: Command, id: u32, limit: &str) -> bool {
     command.args(["prlimit", "--pid", &id.to_string(), &format!("--{limit}:")]);
-    assert!(command.status().unwrap().success(), "{limit}");
+    command.status().unwrap().success()
+}
+
+async fn is_ready(http: SocketAddr) -> bool {
+    let sent = try_send(http, "GET", "/readyz", &[], String::new()).await;
+    sent.is_ok_and(|reply| reply.status == 200)
 }
 
 fn as_user() -> Command {
@@ -165,7 +179,7 @@ async fn limit_serving(nats: &Nats, quotes: &Quotes, resource: Resource, rng: &m
     if rebuilds {
         let headers = [];
         let begin = try_send(serving.admin, "POST", "/rebuild", &headers, String::new());
-        let _ = tokio::time::timeout(std::time::Duration::from_secs(2), begin).await;
+        let _ = timeout(Duration::from_secs(2), begin).await;
     }
     quotes.publish(nats, 50).await;
     quotes.publish_large_cards(nats).await;
@@ -207,13 +221,25 @@ async fn limit_opening(nats: &Nats, quotes: &Quotes, resource: Resource, rng: &m
         let limit = format!("{name}={few}");
         catch_unwind(AssertUnwindSafe(|| start(&limit))).ok()
     };
-    let serving = (few.max(least)..=needed + MARGIN)
+    let mut serving = (few.max(least)..=needed + MARGIN)
         .find_map(start_with)
         .unwrap();
     for _ in 0..CHECKS {
         quotes.check(serving.http).await;
     }
-    limit(as_user(), serving.id(), &format!("{name}=4096"));
+    // It ends if there are too few for one of its tasks. A supervisor starts it again then.
+    let many = format!("{name}=4096");
+    let is_raised = try_limit(as_user(), serving.id(), &many);
+    assert!(is_raised || serving.has_ended(), "{many}");
+    let until_ready = async {
+        while !serving.has_ended() && !is_ready(serving.http).await {
+            sleep(Duration::from_millis(50)).await;
+        }
+    };
+    timeout(PATIENCE, until_ready).await.expect("ready in time");
+    if serving.has_ended() {
+        serving = start(&many);
+    }
     quotes.until_whole(nats, &serving).await;
     let note = Quotes::note(&serving).await;
     assert_eq!(stores(data.path()), before, "{note}");

@@ -480,6 +480,30 @@ async fn an_interrupted_restore_is_followed_by_nobody_and_done_again() {
 }
 
 #[tokio::test]
+async fn a_restore_during_which_the_server_is_killed_ends_and_is_done_again() {
+    let mut nats = unsynced();
+    let seq = nats.publish(quotes(0)).await;
+    let backup = backup(&nats).await;
+    nats.lose_all();
+    let relay = Relay::silenced_by(&nats, "PUB $JS.SNAPSHOT.RESTORE.".to_owned(), 1).await;
+    let mut restoring = command();
+    let folder = backup.path().join("b");
+    restoring.args(["log", "restore", folder.to_str().unwrap(), "--nats"]);
+    restoring.arg(relay.url_of("admin"));
+    let mut restoring = Process::start(restoring, backup.path().join("output"));
+    let is_sent = async || relay.seen() > 0;
+    restoring.until("a part is sent", is_sent).await;
+    nats.kill();
+    nats.start_again();
+    assert!(!restoring.ended().await.success());
+    let output = restoring.output();
+    assert!(output.contains("was cut off"), "{output}");
+    let restored = restore(&nats, &backup).await;
+    assert_eq!(restored.code, 0, "{}", restored.all);
+    assert_eq!(nats.last_seq().await, seq);
+}
+
+#[tokio::test]
 async fn a_server_that_syncs_every_write_is_given_no_large_restore() {
     let mut nats = Nats::start();
     let log = nats.log().await;

@@ -132,6 +132,10 @@ impl Serving {
         }
     }
 
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
     /// Sends SIGTERM, waits until the process has ended, and returns its log.
     pub(crate) async fn stop(mut self) -> Vec<String> {
         self.signal(rustix::process::Signal::TERM);

@@ -27,11 +27,16 @@ struct Silence {
 
 impl Relay {
     pub(crate) async fn start(nats: &Nats, subject: &str, n: usize) -> Self {
+        Self::silenced_by(nats, format!("HPUB {subject}"), n).await
+    }
+
+    /// From the `n`th of these commands of the protocol on.
+    pub(crate) async fn silenced_by(nats: &Nats, command: String, n: usize) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let server = nats.address();
         let silence = Arc::new(Silence {
-            command: format!("HPUB {subject}").into_bytes(),
+            command: command.into_bytes(),
             nth: n,
             seen: AtomicUsize::new(0),
         });
