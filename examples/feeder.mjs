@@ -123,5 +123,10 @@ const nc = await connect({
   reconnectJitter: 1000,
 }).catch((error) => end(`no connection: ${error.message}`));
 const log = { js: jetstream(nc), jsm: await jetstreamManager(nc, { checkAPI: false }) };
+// A source that does not do so for 20 seconds is shown as down.
+const showAlive = () => nc.publish("alive.feeder.mjs");
+showAlive();
+const alive = setInterval(showAlive, 10_000);
 for (const [i, names] of fields.entries()) for (const events of eventGroups(i + 1, names)) await publish(log, events);
+clearInterval(alive);
 await nc.close();

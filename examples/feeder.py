@@ -2,6 +2,7 @@
 Retries unacknowledged events under the same id. Exits with 1 if one was rejected or never acknowledged."""
 
 import asyncio
+import contextlib
 import hashlib
 import json
 import os
@@ -134,14 +135,24 @@ async def report(error):
         os._exit(1)  # sys.exit would first end the client's reader, which prints a traceback.
 
 
+async def show_alive(nc):
+    """A source that does not do so for 20 seconds is shown as down."""
+    while True:
+        with contextlib.suppress(nats.errors.Error):
+            await nc.publish("alive.feeder.py")
+        await asyncio.sleep(10)
+
+
 async def main():
     # No buffer while disconnected: the client would send it between the retried events.
     nc = await nats.connect(
         URL, error_cb=report, pending_size=0, max_reconnect_attempts=60, reconnect_time_wait=random.uniform(0.5, 1.5)
     )
+    alive = asyncio.create_task(show_alive(nc))
     for number, names in enumerate(FIELDS, 1):
         for events in event_groups(number, names):
             await publish(nc.jetstream(), events)
+    alive.cancel()
     await nc.close()
 
 

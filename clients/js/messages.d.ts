@@ -147,6 +147,20 @@ export interface Error {
  */
 export type FeedState = "live" | "stale" | "down";
 
+/**
+ * Whether a source is alive. `alive`: It said so within the last 20 seconds. `down`: Not for 20 seconds. `unknown`:
+ * This service is not connected to NATS.
+ */
+export type SourceState = "alive" | "down" | "unknown";
+
+/** A feeder that shows that it is alive. */
+export interface SourceHealth {
+  /** Its name, as in its events. */
+  source: string;
+  /** Whether it is alive. */
+  state: SourceState;
+}
+
 /** Whether the feed receives what happens, in heartbeats. */
 export interface FeedHealth {
   /** Whether the views reflect the whole log. */
@@ -155,6 +169,17 @@ export interface FeedHealth {
   last_event_at: string;
   /** For how many milliseconds events have been delayed; 0 if none is. */
   lag_ms: number;
+  /** The feeders that show that they are alive, since the start of the service. */
+  sources?: SourceHealth[];
+}
+
+/** The state of the feed, or of a source, has changed. */
+export interface FeedUpdate {
+  event: "feed_update";
+  /** RFC 3339, to the microsecond. */
+  server_time: string;
+  /** Whether the service receives what happens. */
+  feed: FeedHealth;
 }
 
 /** The connection is alive, with the health of the feed. */
@@ -499,6 +524,6 @@ export type RaceEvent = "dividends_update" | "odds_update" | "result_update" | "
 
 export type RaceMessage = DividendsUpdate | OddsUpdate | ResultUpdate | RunnerUpdate | StatusUpdate;
 
-export type ServiceMessage = Ack | Closing | Error | Heartbeat | Resync | SnapshotComplete | Welcome;
+export type ServiceMessage = Ack | Closing | Error | FeedUpdate | Heartbeat | Resync | SnapshotComplete | Welcome;
 
 export type Message = RaceMessage | ServiceMessage;

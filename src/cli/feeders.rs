@@ -170,6 +170,7 @@ fn block(name: &str, subjects: &[String], hash: &str) -> String {
 {services}    {{ service: {{ account: RAILBIRD, subject: "$JS.API.STREAM.INFO.RACING" }}, to: "stream.info.RACING" }}
     {{ service: {{ account: RAILBIRD, subject: "$JS.API.DIRECT.GET.RACING" }} }}
     {{ service: {{ account: RAILBIRD, subject: "$JS.API.DIRECT.GET.RACING.>" }} }}
+    {{ service: {{ account: SERVICE, subject: "alive.{name}" }} }}
 {rejections}  ]
   users: [
     {{
@@ -177,7 +178,8 @@ fn block(name: &str, subjects: &[String], hash: &str) -> String {
       password: "{hash}"
       permissions: {{
         publish: {{ allow: [
-{publish}          "stream.info.RACING"
+{publish}          "alive.{name}"
+          "stream.info.RACING"
           "$JS.API.DIRECT.GET.RACING"
           "$JS.API.DIRECT.GET.RACING.>"
         ] }}

@@ -345,6 +345,7 @@ async fn execute(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Import(import) => return import.run().await,
         Command::Publish(publish) => return publish.run().await,
+        Command::Rejections(rejections) => return rejections.run().await,
         Command::Verify(verify) => return verify.run().await,
         Command::Dev(dev) => dev.run().await?,
         Command::Serve(serve) => serve.run().await?,
@@ -352,7 +353,6 @@ async fn execute(command: Command) -> anyhow::Result<ExitCode> {
         Command::Simulate(simulate) => simulate.run().await?,
         Command::Keys(keys) => keys.run().await?,
         Command::Feeders(feeders) => feeders.run()?,
-        Command::Rejections(rejections) => rejections.run().await?,
         Command::Rebuild(rebuild) => rebuild.run().await?,
         Command::Log(log) => log.run().await?,
         Command::Snapshot(snapshot) => snapshot.run().await?,

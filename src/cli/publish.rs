@@ -13,6 +13,7 @@ use clap::Args;
 use events::{EVENT_BYTES_MAX, Envelope};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::Nats;
 use super::report::{Progress, Summary, line};
@@ -40,11 +41,14 @@ type LineBatch = anyhow::Result<Vec<Result<Outgoing, String>>>;
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  railbird publish events.ndjson\n  my-feed | railbird publish -"
+    after_help = "Examples:\n  railbird publish events.ndjson\n  my-feed | railbird publish --alive tote -"
 )]
 pub(super) struct Publish {
     /// File of CloudEvents, one JSON object per line; `-` reads standard input.
     file: PathBuf,
+    /// Show that this source is alive while the command runs, such as tote.
+    #[arg(long, value_name = "SOURCE")]
+    alive: Option<String>,
     #[command(flatten)]
     nats: Nats,
 }
@@ -59,6 +63,8 @@ impl Publish {
         };
         let log = self.nats.connect().await?;
         log.state_or_create(RACING).await?;
+        let alive = self.alive.map(|source| log.clone().show_alive(source));
+        let _alive = alive.map(|task| AbortOnDropHandle::new(tokio::spawn(task)));
         let mut appender = log.appender(WINDOW);
         let mut summary = Summary::new();
         let mut progress = Progress::new("publishing", 0);

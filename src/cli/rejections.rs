@@ -1,16 +1,20 @@
 //! `railbird rejections`.
 
+use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
-use clap::Args;
+use clap::{Args, Subcommand};
+use events::Envelope;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::sleep;
 
+use super::Nats;
 use super::admin::AdminClient;
-use super::report::{line, result};
+use super::report::{Progress, Summary, line, result};
+use crate::log::{Log, Outgoing, RACING};
 
 /// Interval between requests for new rejections.
 const FOLLOW_EVERY: Duration = Duration::from_secs(1);
@@ -18,10 +22,12 @@ const FOLLOW_EVERY: Duration = Duration::from_secs(1);
 const LAST_MAX: i64 = 10_000;
 /// Maximum number of rejections in one answer of the service.
 const PAGE_MAX: usize = 1000;
+/// Maximum number of unacknowledged messages of a retry.
+const WINDOW: usize = 64;
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  railbird rejections --follow\n  railbird rejections --subject racing.odds.2026-11-21.ST --source tote --last 1000\n  railbird rejections --after 0 --json >rejections.ndjson"
+    after_help = "Examples:\n  railbird rejections --follow\n  railbird rejections --subject racing.odds.2026-11-21.ST --source tote --last 1000\n  railbird rejections --after 0 --json >rejections.ndjson\n  railbird rejections --source tote retry"
 )]
 pub(super) struct Rejections {
     #[command(flatten)]
@@ -47,6 +53,18 @@ pub(super) struct Rejections {
     /// Print each rejection as a JSON object, with its payload.
     #[arg(long)]
     json: bool,
+    #[command(subcommand)]
+    command: Option<RejectionsCommand>,
+}
+
+#[derive(Debug, Subcommand)]
+enum RejectionsCommand {
+    /// Read rejected events again, all that are kept without --after, and publish those that are valid by now, with
+    /// their ids. Use it after an upgrade.
+    Retry {
+        #[command(flatten)]
+        nats: Nats,
+    },
 }
 
 /// An answer of `GET /rejections`.
@@ -58,7 +76,10 @@ struct RejectionPage {
 }
 
 impl Rejections {
-    pub(super) async fn run(self) -> anyhow::Result<()> {
+    pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
+        if let Some(RejectionsCommand::Retry { nats }) = &self.command {
+            return self.retry(&nats.connect().await?).await;
+        }
         let (mut after, mut more) = match self.after {
             Some(after) => (after, true),
             None => (self.print_latest().await?, false),
@@ -73,7 +94,32 @@ impl Rejections {
                 sleep(FOLLOW_EVERY).await;
             }
         }
-        Ok(())
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Publishes the rejected events that are valid by now.
+    async fn retry(&self, log: &Log) -> anyhow::Result<ExitCode> {
+        let mut appender = log.appender(WINDOW);
+        let mut summary = Summary::new();
+        let mut progress = Progress::new("reading rejections", 0);
+        let (mut after, mut more) = (self.after.unwrap_or(0), true);
+        while more {
+            let page = self.page("after", after, PAGE_MAX).await?;
+            for rejection in &page.rejections {
+                let seq = rejection["seq"].as_u64().unwrap_or_default();
+                summary.read += 1;
+                match valid_by_now(log, seq).await? {
+                    Ok(outgoing) => appender.append(outgoing).await?,
+                    Err(reason) => summary.reject(format!("{seq}: {reason}")),
+                }
+                progress.set(summary.read);
+            }
+            (after, more) = (page.next, page.more);
+        }
+        summary.count(appender.finish().await?);
+        log.close().await;
+        drop(progress);
+        Ok(summary.print())
     }
 
     /// Prints the latest rejections, and returns the sequence after which new ones come.
@@ -132,4 +178,15 @@ impl Rejections {
             "{seq} {recorded_at} {subject} from {source}: {reason} ({code})"
         ));
     }
+}
+
+/// The event at a sequence, to be published again; or why it is still not valid.
+async fn valid_by_now(log: &Log, seq: u64) -> anyhow::Result<Result<Outgoing, String>> {
+    let Some(message) = log.message_at(RACING, seq).await? else {
+        return Ok(Err("the log has no such message any more".to_owned()));
+    };
+    let payload = message.as_message().payload;
+    let envelope = Envelope::decode(message.subject(), payload);
+    let outgoing = envelope.map(|envelope| Outgoing::new(&envelope, payload.to_vec()));
+    Ok(outgoing.map_err(|error| error.to_string()))
 }

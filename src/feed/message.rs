@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use events::{HorseNo, Moment, RaceKey};
 use projections::{Checkpoint, LiveKind, LiveUpdate};
 use serde::Serialize;
 
+use super::frame::Frame;
 use crate::log::LogMessage;
 
 /// A message of the live channel about a race.
@@ -19,8 +19,7 @@ pub struct FeedMessage {
     pub(super) prev_seq: u64,
     pub kind: LiveKind,
     pub topic: Arc<Topic>,
-    /// The message as a WebSocket frame.
-    pub frame: Bytes,
+    pub frame: Frame,
 }
 
 /// A race, as filters see it.
@@ -83,8 +82,7 @@ pub struct FeedTail {
 /// Images of open races, and how far the feed was when they were taken.
 #[derive(Debug)]
 pub struct Snapshots {
-    /// The images, as frames.
-    pub images: Vec<Bytes>,
+    pub images: Vec<Frame>,
     /// The position that they reflect.
     pub position: Position,
 }

@@ -15,13 +15,13 @@ mod tests;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use events::{Moment, VenueCode};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use projections::{Checkpoint, LiveKind, LiveUpdate, LogIdentity};
 use tokio::sync::watch;
 
+use frame::Frame;
 pub use message::{
     ConflatedBy, EventTime, FeedMessage, FeedTail, NotRecovered, Position, Replayed, Snapshots,
     Topic,
@@ -148,7 +148,7 @@ impl Feed {
         from: u64,
         by: ConflatedBy,
         wants: impl Fn(&Topic, LiveKind) -> bool,
-    ) -> Option<(Vec<Bytes>, Position)> {
+    ) -> Option<(Vec<Frame>, Position)> {
         self.state.lock().conflated(from, by, wants)
     }
 

@@ -3,11 +3,10 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 
-use bytes::Bytes;
 use events::{Moment, RaceKey, RacingDate, VenueCode};
 use projections::{LiveBoard, LiveUpdate, json};
 
-use super::frame;
+use super::frame::Frame;
 use super::message::{ConflatedBy, FeedMessage, Topic};
 
 /// An odds message: its index, and the sequence of the one before it.
@@ -24,8 +23,8 @@ pub(super) struct RaceFeed {
     pub(super) on_card: bool,
     pub(super) off_time: Option<Moment>,
     board: Option<LiveBoard>,
-    /// The image as a frame, encoded when it is first needed.
-    snapshot: OnceLock<Bytes>,
+    /// The image, encoded when it is first needed.
+    snapshot: OnceLock<Frame>,
     marks: VecDeque<OddsMark>,
 }
 
@@ -95,15 +94,15 @@ impl RaceFeed {
     }
 
     /// The image, encoded once for all clients.
-    pub(super) fn snapshot(&self) -> Option<Bytes> {
+    pub(super) fn snapshot(&self) -> Option<Frame> {
         const HEAD: &[u8] = br#"{"event":"odds_update","snapshot":true,"#;
         let board = self.board.as_ref()?;
-        let encoded = || frame::text(&[HEAD, json::fields(&board.json), b"}"]);
+        let encoded = || Frame::text(&[HEAD, json::fields(&board.json), b"}"]);
         Some(self.snapshot.get_or_init(encoded).clone())
     }
 
     /// One message for all odds messages from an index on, with the index of the last of them.
-    pub(super) fn conflated(&self, from: u64, by: ConflatedBy) -> Option<(u64, Bytes)> {
+    pub(super) fn conflated(&self, from: u64, by: ConflatedBy) -> Option<(u64, Frame)> {
         let board = self.board.as_ref()?;
         let last = self.marks.back()?;
         let start = self.marks.partition_point(|mark| mark.index < from);
@@ -111,7 +110,7 @@ impl RaceFeed {
         let merged = self.marks.len() - start;
         let fields = json::fields(&board.json);
         let encoded = if merged == 1 {
-            frame::text(&[br#"{"event":"odds_update","#, fields, b"}"])
+            Frame::text(&[br#"{"event":"odds_update","#, fields, b"}"])
         } else {
             let by = match by {
                 ConflatedBy::Client => "client",
@@ -121,7 +120,7 @@ impl RaceFeed {
                 format!(r#"{{"event":"odds_update","conflated":{merged},"conflated_by":"{by}","#);
             let (before, after) = json::around_number(fields, "prev_seq")?;
             let prev_seq = first.prev_seq.to_string();
-            frame::text(&[head.as_bytes(), before, prev_seq.as_bytes(), after, b"}"])
+            Frame::text(&[head.as_bytes(), before, prev_seq.as_bytes(), after, b"}"])
         };
         Some((last.index, encoded))
     }

@@ -3,12 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use bytes::Bytes;
 use events::{Moment, RaceKey, RacingDate, VenueCode};
 use jiff::{SignedDuration, Timestamp};
 use projections::{LiveKind, LiveUpdate, REPLAY_MESSAGES_MAX};
 
-use super::frame;
+use super::frame::Frame;
 use super::message::{
     ConflatedBy, EventTime, FeedMessage, FeedTail, NotRecovered, Position, Snapshots, Topic,
 };
@@ -151,14 +150,14 @@ impl FeedState {
         from: u64,
         by: ConflatedBy,
         wants: impl Fn(&Topic, LiveKind) -> bool,
-    ) -> Option<(Vec<Bytes>, Position)> {
+    ) -> Option<(Vec<Frame>, Position)> {
         if from < self.conflatable_from {
             return None;
         }
         let start = self.facts.partition_point(|fact| fact.index < from);
         let facts = self.facts.range(start..);
         let facts = facts.filter(|fact| wants(&fact.topic, fact.kind));
-        let mut frames: Vec<(u64, Bytes)> =
+        let mut frames: Vec<(u64, Frame)> =
             facts.map(|fact| (fact.index, fact.frame.clone())).collect();
         let changed = self
             .races
@@ -166,10 +165,10 @@ impl FeedState {
             .filter(|race| race.latest_index() >= Some(from) && wants(&race.topic, LiveKind::Odds));
         frames.extend(changed.filter_map(|race| race.conflated(from, by)));
         frames.sort_unstable_by_key(|(index, _)| *index);
-        let mut frames: Vec<Bytes> = frames.into_iter().map(|(_, frame)| frame).collect();
+        let mut frames: Vec<Frame> = frames.into_iter().map(|(_, frame)| frame).collect();
         if let Some((_, others)) = frames.split_last_mut() {
             for frame in others {
-                *frame = frame::with_more(frame);
+                *frame = frame.with_more();
             }
         }
         Some((frames, self.position.clone()))
@@ -260,7 +259,7 @@ impl FeedState {
                 prev_seq: message.prev_seq,
                 kind: message.kind,
                 topic: Arc::clone(&topic),
-                frame: frame::text(&[&message.json]),
+                frame: Frame::text(&[&message.json]),
             });
             self.position.head += 1;
             self.push(message);

@@ -12,6 +12,7 @@ use projections::{
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use super::frame::Frame;
 use super::{
     BOUNDS, Bounds, ConflatedBy, EventTime, Feed, NotRecovered, Replayed, Snapshots, Topic, epoch,
 };
@@ -73,14 +74,8 @@ fn events(seq: u64) -> Vec<EventTime> {
     (1..=seq).map(event).collect()
 }
 
-/// The JSON of a frame. Another test compares the header with another implementation.
-fn decode(frame: &[u8]) -> Value {
-    let head = match frame[1] {
-        126 => 4,
-        127 => 10,
-        _ => 2,
-    };
-    serde_json::from_slice(&frame[head..]).expect("JSON")
+fn decode(frame: &Frame) -> Value {
+    serde_json::from_slice(frame.json()).expect("JSON")
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -382,7 +377,7 @@ fn check_conflated(
                 other["more"] = json!(true);
             }
         }
-        let frames: Vec<Value> = frames.iter().map(|frame| decode(frame)).collect();
+        let frames: Vec<Value> = frames.iter().map(decode).collect();
         assert_eq!(frames, expected, "from {from}");
     }
 }
@@ -401,7 +396,7 @@ fn check_snapshots(feed: &Feed, model: &Model, wants: impl Fn(u16) -> bool) {
         image["snapshot"] = json!(true);
         Some(image)
     });
-    let images: Vec<Value> = images.iter().map(|frame| decode(frame)).collect();
+    let images: Vec<Value> = images.iter().map(decode).collect();
     assert_eq!(images, expected.collect::<Vec<_>>());
 }
 

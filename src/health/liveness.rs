@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::sync::watch;
 
+use super::sources::{SourceHealth, Sources};
 use crate::log::ConnectionStatus;
 use crate::projector::{Phase, Status};
 
@@ -61,11 +62,18 @@ pub(crate) struct FeedHealth {
     pub(crate) last_event_at: String,
     /// For how many milliseconds events have been delayed; 0 if none is.
     pub(crate) lag_ms: u64,
+    /// The feeders that show that they are alive, since the start of the service.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) sources: Vec<SourceHealth>,
 }
 
 impl FeedHealth {
     /// The health by the progress of the projector and the connection to the log.
-    pub(crate) fn of(status: &Status, connection: ConnectionStatus) -> Self {
+    pub(crate) fn of(
+        status: &Status,
+        connection: ConnectionStatus,
+        sources: Vec<SourceHealth>,
+    ) -> Self {
         let state = Liveness::of(status, connection);
         let is_delayed = state != Liveness::Live || status.pending > 0;
         let lag = is_delayed.then(|| status.freshness.age());
@@ -76,6 +84,7 @@ impl FeedHealth {
                 .map(|at| at.to_string())
                 .unwrap_or_default(),
             lag_ms: u64::try_from(lag.unwrap_or_default().as_millis()).unwrap_or(u64::MAX),
+            sources,
         }
     }
 }
@@ -88,6 +97,7 @@ impl FeedHealth {
 pub struct FeedMonitor {
     projector: watch::Receiver<Status>,
     connection: watch::Receiver<ConnectionStatus>,
+    pub sources: Sources,
 }
 
 impl FeedMonitor {
@@ -100,6 +110,7 @@ impl FeedMonitor {
         Self {
             projector,
             connection,
+            sources: Sources::default(),
         }
     }
 
@@ -121,6 +132,7 @@ impl FeedMonitor {
     }
 
     pub(crate) fn health(&self) -> FeedHealth {
-        FeedHealth::of(&self.progress(), self.connection())
+        let sources = self.sources.states();
+        FeedHealth::of(&self.progress(), self.connection(), sources)
     }
 }

@@ -6,6 +6,7 @@
 mod history;
 mod liveness;
 mod reason;
+mod sources;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -28,6 +29,8 @@ pub(crate) use liveness::FeedHealth;
 pub use liveness::{FeedMonitor, Liveness, STALE_AFTER};
 pub use reason::Reason;
 pub(crate) use reason::{Component, Impact};
+pub use sources::Sources;
+pub(crate) use sources::{SourceHealth, SourceState};
 pub use state::{KeysState, ServiceState};
 
 /// The sources of the facts. Clones share them.
@@ -75,6 +78,7 @@ impl Health {
             are_servers_away: (durability.as_ref()).is_some_and(|found| !found.away.is_empty()),
             has_risks: (durability.as_ref()).is_some_and(|found| !found.risks().is_empty()),
             oldest_mail: self.can_mail.then_some(oldest_mail),
+            sources: self.monitor.sources.states(),
             fold,
         }
     }

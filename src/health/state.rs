@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::history::{Condition, IncidentKind, Sample, Totals};
 use super::liveness::{Liveness, STALE_AFTER};
 use super::reason::{Component, Impact, Reason};
+use super::sources::SourceHealth;
 use crate::log::{ConnectionStatus, Divergence};
 use crate::projector::{Phase, Status};
 
@@ -18,6 +19,7 @@ pub struct ServiceState {
     /// The progress of the projector.
     pub fold: Status,
     pub connection: ConnectionStatus,
+    pub(crate) sources: Vec<SourceHealth>,
     /// The streams that have another history than was read.
     pub divergences: BTreeMap<&'static str, Divergence>,
     /// Whether there are views to read.

@@ -21,6 +21,7 @@ fn working() -> ServiceState {
             up: true,
             number: 1,
         },
+        sources: Vec::new(),
         divergences: BTreeMap::new(),
         has_views: true,
         is_rebuilding: false,

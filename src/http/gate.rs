@@ -32,7 +32,7 @@ use crate::limits::{Network, RateLimitStatus};
 
 /// Paths that need a key, whether they exist or not.
 const API: &str = "/api/v1";
-const LIVE: &str = "/ws/";
+const LIVE: [&str; 2] = ["/ws/", "/sse/"];
 
 /// Costs no quota: it says what is left.
 const ACCOUNT: &str = "/api/v1/account";
@@ -57,6 +57,10 @@ const BODY_BYTES_MAX: u64 = 1024;
 
 /// KiB that an answer without a key counts as at least: to find a page costs something, too.
 const OPEN_COST_KIB_MIN: u32 = 4;
+
+fn is_live(path: &str) -> bool {
+    LIVE.iter().any(|live| path.starts_with(live))
+}
 
 /// What the gate has found out about a request that it admits.
 #[derive(Default)]
@@ -83,7 +87,7 @@ pub(super) fn gate(
         let state = ViewsState::of(&app);
         let browser = Browser::of(&request).filter(|_| api_key(request.headers(), None).is_none());
         let path = request.uri().path();
-        let needs_key = path.starts_with(API) || path.starts_with(LIVE);
+        let needs_key = path.starts_with(API) || is_live(path);
         let with_key = needs_key.then_some(&app.origins);
         let cors = Cors::of(&request, with_key);
         let routed = match cors.preflight(&request) {
@@ -144,7 +148,7 @@ fn admit(
     check_head(request)?;
     let path = request.uri().path();
     let is_api = path.starts_with(API);
-    let is_live = path.starts_with(LIVE);
+    let is_live = is_live(path);
     if !is_api && !is_live {
         if PROBES.contains(&path) {
             return Ok(Admitted::default());
@@ -193,7 +197,7 @@ fn check_head(request: &Request) -> Result<(), ApiError> {
     if hosts > 1 || hosts == 0 && request.version() == Version::HTTP_11 {
         return Err(ApiError::InvalidParameter(NO_HOST.to_owned()));
     }
-    let uri_bytes_max = if uri.path().starts_with(LIVE) {
+    let uri_bytes_max = if is_live(uri.path()) {
         LIVE_URI_BYTES_MAX
     } else {
         URI_BYTES_MAX

@@ -1,14 +1,20 @@
-//! `/ws/live/odds`: the handshake of the live channel. After it, the connection belongs to `live`.
+//! `/ws/live/odds` and `/sse/live/odds`: the handshake of the live channel. After it, the connection belongs to `live`.
 
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Extension;
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::response::Response;
+use axum::http::HeaderMap;
+use axum::http::header::{
+    CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, SEC_WEBSOCKET_EXTENSIONS,
+};
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use tokio::time::timeout;
+use tokio_util::io::ReaderStream;
 use tracing::Instrument as _;
 use tungstenite::handshake::server::create_response_with_body;
 
@@ -18,12 +24,14 @@ use super::params::{PathParams, QueryParams};
 use super::routes::Routes;
 use super::server::take_stream;
 use super::state::App;
+use super::static_document::SentAsItIs;
 use crate::accounts::KeyEntry;
 use crate::clock::Uptime;
+use crate::feed::frame::Encoding;
 use crate::limits::Network;
 use crate::live::{
-    ConnectionRefused, Filter, FilterQuery, Kinds, LiveSubscription, NewClient, ResumePoint,
-    values_of,
+    ConnectionPermit, ConnectionRefused, Filter, FilterQuery, Kinds, LiveSubscription, NewClient,
+    ResumePoint, values_of,
 };
 
 impl From<ConnectionRefused> for ApiError {
@@ -40,6 +48,12 @@ impl From<ConnectionRefused> for ApiError {
 /// How long a resume waits until this replica has read the event that the client was sent by another one, or knows that
 /// the log has none: it asks for the end of the log every 3 seconds.
 const RESUME_WAIT: Duration = Duration::from_secs(4);
+
+const LAST_EVENT_ID: &str = "last-event-id";
+const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+/// Each message of either side is compressed alone, so that one compressed frame serves all clients.
+const DEFLATE_ACCEPTED: &str =
+    "permessage-deflate; server_no_context_takeover; client_no_context_takeover";
 
 /// The parameters of a filter.
 const FILTERS: [&str; 4] = ["date", "venue", "race", "horse"];
@@ -58,6 +72,8 @@ pub(super) fn router() -> Routes {
     Routes::default()
         .route("/ws/live/odds", get(live_odds))
         .route("/ws/live/odds/{race_number}", get(live_odds))
+        .route("/sse/live/odds", get(event_stream))
+        .route("/sse/live/odds/{race_number}", get(event_stream))
 }
 
 /// The live channel of the races that the query chooses, or of one race of today.
@@ -68,16 +84,80 @@ async fn live_odds(
     query: QueryParams,
     request: Request,
 ) -> Result<Response, ApiError> {
-    check_allowed(&app, &key)?;
+    let subscription = requested(&app, &key, &path, &query)?;
+    upgrade(&app, &key, &query, subscription, request).await
+}
+
+/// The same messages as Server-Sent Events, for clients whose proxies pass no WebSocket.
+async fn event_stream(
+    State(app): State<Arc<App>>,
+    Extension(key): Extension<Arc<KeyEntry>>,
+    path: PathParams,
+    query: QueryParams,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let subscription = requested(&app, &key, &path, &query)?;
+    let last = request.headers().get(LAST_EVENT_ID);
+    let resume = match last.and_then(|id| id.to_str().ok()) {
+        // As `Frame` writes it.
+        Some(id) => id.split_once(' ').and_then(|(seq, recorded_at)| {
+            Some(ResumePoint::new(seq.parse().ok()?, None, Some(recorded_at)))
+        }),
+        None => resume_point(&query)?,
+    };
+    let network = request.extensions().get().copied();
+    let permit = admit(&app, &key, network, resume.as_ref()).await?;
+    // The socket of the response belongs to the server, which passes on what is written to this one.
+    let (stream, response) =
+        connected_pair().map_err(|error| ApiError::NotReady(error.to_string()))?;
+    app.fan_out.admit(NewClient {
+        stream: stream.into(),
+        tls: None,
+        read_ahead: Vec::new(),
+        encoding: Encoding::EventStream,
+        subscription,
+        resume,
+        permit,
+    });
+    let headers = [
+        (CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
+        (CACHE_CONTROL, HeaderValue::from_static("no-store")),
+        // nginx buffers responses otherwise.
+        (ACCEL_BUFFERING, HeaderValue::from_static("no")),
+    ];
+    let body = Body::from_stream(ReaderStream::new(response));
+    // Compression would collect messages.
+    Ok((headers, Extension(SentAsItIs), body).into_response())
+}
+
+/// Two sockets that are connected to each other, and do not block.
+fn connected_pair() -> std::io::Result<(UnixStream, tokio::net::UnixStream)> {
+    let (ours, theirs) = UnixStream::pair()?;
+    ours.set_nonblocking(true)?;
+    theirs.set_nonblocking(true)?;
+    Ok((ours, tokio::net::UnixStream::from_std(theirs)?))
+}
+
+/// The subscription that a request asks for.
+///
+/// # Errors
+/// Returns an [`ApiError`] if the plan of the key includes no live odds, the service is not ready, or the request is
+/// invalid.
+fn requested(
+    app: &App,
+    key: &KeyEntry,
+    path: &PathParams,
+    query: &QueryParams,
+) -> Result<LiveSubscription, ApiError> {
+    check_allowed(app, key)?;
     let filter = if path.is_empty() {
         query.check_names(&[&FILTERS[..], &PARAMETERS].concat())?;
-        filter(&query)?
+        filter(query)?
     } else {
         query.check_names(&[&["venue"][..], &PARAMETERS].concat())?;
-        Filter::of_race(&race_of_today(&app, path.race_number()?, &query)?)
+        Filter::of_race(&race_of_today(app, path.race_number()?, query)?)
     };
-    let subscription = subscription(&query, filter)?;
-    upgrade(&app, &key, &query, subscription, request).await
+    subscription(query, filter)
 }
 
 /// Checks the plan of the key, and that the service is ready.
@@ -129,25 +209,30 @@ async fn upgrade(
     subscription: LiveSubscription,
     mut request: Request,
 ) -> Result<Response, ApiError> {
-    let epoch = query.get("epoch").map(str::to_owned);
-    let resume = query.number("since")?;
-    let resume = resume.map(|seq| ResumePoint::new(seq, epoch, query.get("recorded_at")));
-    let response = create_response_with_body(&request, Body::empty)
+    let resume = resume_point(query)?;
+    let mut response = create_response_with_body(&request, Body::empty)
         .map_err(|error| ApiError::UpgradeRequired(format!("This path is a WebSocket: {error}")))?;
-    let network = request.extensions().get::<Network>().copied();
-    let permit = app.fan_out.acquire(key, network)?;
-    if let Some(point) = &resume {
-        wait_for(app, point).await?;
-    }
+    let encoding = if offers_deflate(request.headers()) {
+        let accepted = HeaderValue::from_static(DEFLATE_ACCEPTED);
+        response
+            .headers_mut()
+            .insert(SEC_WEBSOCKET_EXTENSIONS, accepted);
+        Encoding::Deflated
+    } else {
+        Encoding::WebSocket
+    };
+    let network = request.extensions().get().copied();
+    let permit = admit(app, key, network, resume.as_ref()).await?;
     let upgraded = hyper::upgrade::on(&mut request);
     let app = Arc::clone(app);
     let span = permit.trace.span();
     let hand_over = async move {
         match take_stream(upgraded).await {
             Ok(taken) => app.fan_out.admit(NewClient {
-                stream: taken.stream,
+                stream: taken.stream.into(),
                 tls: taken.tls,
                 read_ahead: taken.read_ahead,
+                encoding,
                 subscription,
                 resume,
                 permit,
@@ -157,6 +242,40 @@ async fn upgrade(
     };
     tokio::spawn(hand_over.instrument(span));
     Ok(response)
+}
+
+/// The point that a query resumes from.
+fn resume_point(query: &QueryParams) -> Result<Option<ResumePoint>, ApiError> {
+    let epoch = query.get("epoch").map(str::to_owned);
+    let since = query.number("since")?;
+    Ok(since.map(|seq| ResumePoint::new(seq, epoch, query.get("recorded_at"))))
+}
+
+/// A permit for a client, once it is known whether it can resume.
+async fn admit(
+    app: &App,
+    key: &KeyEntry,
+    network: Option<Network>,
+    resume: Option<&ResumePoint>,
+) -> Result<ConnectionPermit, ApiError> {
+    let permit = app.fan_out.acquire(key, network)?;
+    if let Some(point) = resume {
+        wait_for(app, point).await?;
+    }
+    Ok(permit)
+}
+
+/// Whether a client offers compression that allows every message to be compressed alone, with the usual window
+/// (RFC 7692, 7.1).
+fn offers_deflate(headers: &HeaderMap) -> bool {
+    let offers = headers.get_all(SEC_WEBSOCKET_EXTENSIONS).into_iter();
+    let offers = offers.filter_map(|offers| offers.to_str().ok());
+    let is_accepted = |offer: &str| {
+        let mut parts = offer.split(';').map(str::trim);
+        parts.next() == Some("permessage-deflate")
+            && !parts.any(|parameter| parameter.starts_with("server_max_window_bits"))
+    };
+    offers.flat_map(|offers| offers.split(',')).any(is_accepted)
 }
 
 /// Waits until a resume from a point can be decided: this replica has read the event, or knows that the log ends before

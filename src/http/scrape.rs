@@ -11,6 +11,7 @@ use tokio::task::spawn_blocking;
 
 use super::error::ApiError;
 use super::state::App;
+use crate::health::{SourceHealth, SourceState};
 use crate::log::{ACCOUNTS, ADDRESSES, KEY_USE, RACING};
 use crate::metrics::{self, ServiceGauges};
 
@@ -25,6 +26,13 @@ pub(super) async fn scrape(State(app): State<Arc<App>>) -> Result<impl IntoRespo
     measured.await.map_err(ApiError::internal)?;
     // Last, because this changes by the moment.
     metrics::service(&gauges(&app));
+    let sources = app.health.monitor.sources.states();
+    let alive = |source: &SourceHealth| source.state != SourceState::Down;
+    metrics::sources_alive(
+        sources
+            .iter()
+            .map(|source| (&*source.source, alive(source))),
+    );
     metrics::races_due(app.feed.races_due(Timestamp::now()));
     metrics::log_health(&log_health(&app));
     if let Some((position, digest)) = views_of(&app) {

@@ -3,8 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use bytes::Bytes;
-
+use crate::feed::frame::Frame;
 use crate::feed::{FeedMessage, FeedTail, Position, Topic};
 
 /// How far a shard has delivered the feed.
@@ -48,7 +47,7 @@ pub(super) struct FeedBatch {
     pub(super) start: FeedCursor,
     pub(super) end: FeedCursor,
     pub(super) messages: Vec<Arc<FeedMessage>>,
-    pub(super) frames: Vec<Bytes>,
+    pub(super) frames: Vec<Frame>,
     pub(super) races: Vec<RaceFrames>,
 }
 
@@ -62,7 +61,7 @@ pub(super) struct RaceFrames {
 /// Some messages of a longer list. A shard reuses one for all clients of a batch.
 #[derive(Debug, Default)]
 pub(super) struct SelectedFrames {
-    pub(super) frames: Vec<Bytes>,
+    pub(super) frames: Vec<Frame>,
     /// Where in the list the message of each frame is.
     pub(super) offsets: Vec<usize>,
 }

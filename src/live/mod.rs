@@ -27,7 +27,7 @@ mod shard;
 mod subscription;
 
 pub(crate) use close_reason::CloseReason;
-pub(crate) use connection_limits::ConnectionRefused;
+pub(crate) use connection_limits::{ConnectionPermit, ConnectionRefused};
 pub use context::LiveContext;
 pub use fan_out::FanOut;
 

@@ -1,18 +1,21 @@
 //! [`NewClient`]: a client after its handshake, on its way to a shard.
 
-use std::net::TcpStream;
+use std::os::fd::OwnedFd;
 
 use super::connection_limits::ConnectionPermit;
 use super::subscription::{LiveSubscription, ResumePoint};
+use crate::feed::frame::Encoding;
 use crate::tls::TlsSession;
 
 #[derive(Debug)]
 pub(crate) struct NewClient {
-    pub(crate) stream: TcpStream,
+    /// The socket, which does not block.
+    pub(crate) stream: OwnedFd,
     /// The TLS of the stream, if it has any.
     pub(crate) tls: Option<TlsSession>,
     /// Bytes that were read after the handshake: the beginning of the client's first frame.
     pub(crate) read_ahead: Vec<u8>,
+    pub(crate) encoding: Encoding,
     pub(crate) subscription: LiveSubscription,
     pub(crate) resume: Option<ResumePoint>,
     pub(crate) permit: ConnectionPermit,

@@ -101,6 +101,14 @@ pub(crate) enum ServerMessage<'a> {
         /// Whether the service receives what happens.
         feed: FeedHealth,
     },
+    /// The state of the feed, or of a source, has changed.
+    FeedUpdate {
+        /// RFC 3339, to the microsecond.
+        #[schemars(extend("format" = "date-time"))]
+        server_time: String,
+        /// Whether the service receives what happens.
+        feed: FeedHealth,
+    },
     /// A client message was accepted. The values in force follow.
     Ack {
         /// The op of the client message.

@@ -30,7 +30,7 @@ use super::new_client::NewClient;
 use super::session::{Session, SessionContext};
 use crate::accounts::KeyId;
 use crate::feed::{Position, Topic};
-use crate::health::Liveness;
+use crate::health::{Liveness, SourceHealth};
 
 /// Messages that a shard takes from the feed at a time.
 const BATCH_MESSAGES_MAX: usize = 1_024;
@@ -61,8 +61,8 @@ struct Shard {
     followers: RefCell<Followers>,
     /// The timer of each client. Entries of timers that were rescheduled remain until they are due.
     timers: RefCell<BinaryHeap<Reverse<(Instant, usize)>>>,
-    /// The liveness of the feed when it was last checked.
-    liveness: Cell<Liveness>,
+    /// The states of the feed and of its sources when they were last checked.
+    feed_state: RefCell<(Liveness, Vec<SourceHealth>)>,
     /// The count of lost keys when the keys of all clients were last checked.
     lost_keys: Cell<u64>,
     /// How far the feed is delivered.
@@ -83,7 +83,7 @@ pub(super) fn run(
         metrics: Arc::clone(&context.metrics),
     };
     let shard = Rc::new(Shard {
-        liveness: Cell::new(context.monitor.liveness()),
+        feed_state: RefCell::new((context.monitor.liveness(), Vec::new())),
         lost_keys: Cell::new(context.keys.losses()),
         delivered: Cell::new(FeedCursor::from(&context.feed.position())),
         turns,
@@ -389,9 +389,10 @@ impl Shard {
             });
         }
         let health = self.context.monitor.health();
-        if self.liveness.replace(health.state) != health.state {
+        let state = (health.state, health.sources.clone());
+        if self.feed_state.replace(state.clone()) != state {
             let seq = self.delivered.get().seq;
-            self.for_each_session(|session| session.send_heartbeat(seq, &health, now));
+            self.for_each_session(|session| session.send_feed_update(seq, &health, now));
         }
     }
 

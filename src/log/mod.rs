@@ -6,6 +6,7 @@
 //! every acknowledgement; [`Reader`] delivers every message once and in order, through restarts of the server.
 
 mod address;
+mod alive;
 mod append;
 mod backoff;
 mod connect_failures;
@@ -35,6 +36,7 @@ mod stream;
 mod subject_messages;
 
 pub use address::NatsConfig;
+pub use alive::ALIVE;
 pub use append::{Appended, Appender, Outgoing};
 pub use backoff::Backoff;
 pub use connection::{ConnectionStatus, Log};

@@ -17,7 +17,7 @@ use projections::Tally;
 use self::histogram::{DurationHistogram, HistogramSettings};
 pub use self::http::HttpMetrics;
 pub(crate) use self::http::{KnownMethod, RouteMetrics};
-pub(crate) use self::sources::{races_due, sources};
+pub(crate) use self::sources::{races_due, sources, sources_alive};
 
 static HANDLE: OnceLock<PrometheusHandle> = OnceLock::new();
 
@@ -38,7 +38,7 @@ static PUBLISH_TO_SOCKET: HistogramSettings = HistogramSettings {
 
 /// Gauges with their labels, and their help texts.
 #[rustfmt::skip]
-const GAUGES: [(&str, &str); 42] = [
+const GAUGES: [(&str, &str); 43] = [
     ("railbird_build_info{version,revision}", "1, with the version and the commit of the program."),
     ("railbird_ready", "1 while reads are right and /readyz returns 200."),
     ("railbird_log_connected", "1 while the service is connected to NATS."),
@@ -71,6 +71,7 @@ const GAUGES: [(&str, &str); 42] = [
     ("railbird_snapshot_seq", "Sequence of the last event of that snapshot."),
     ("railbird_snapshot_bytes", "Compressed size of that snapshot."),
     ("railbird_source_quoted_timestamp_seconds{source,venue}", "When the log recorded the last odds of a source for a venue, as a Unix time."),
+    ("railbird_source_alive{source}", "1 if the source has shown within 20 seconds that it is alive, 0 if it did so before."),
     ("railbird_races_due{venue}", "Open races whose off is scheduled within 10 minutes, or was in the last hour."),
     ("railbird_keys", "Valid API keys."),
     ("railbird_keys_complete", "1 once all keys are read from the log."),

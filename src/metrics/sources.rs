@@ -54,6 +54,14 @@ pub(crate) fn sources(activity: &SourceActivity) {
     }
 }
 
+/// Sets which sources are alive.
+pub(crate) fn sources_alive<'a>(states: impl Iterator<Item = (&'a str, bool)>) {
+    for (source, is_alive) in states {
+        let source = SOURCES.bounded(source);
+        gauge!("railbird_source_alive", "source" => source).set(u8::from(is_alive));
+    }
+}
+
 /// Sets the races that are due by venue; 0 for other venues that had odds.
 pub(crate) fn races_due(due: BTreeMap<VenueCode, u64>) {
     let mut by_venue: BTreeMap<String, u64> = BTreeMap::new();

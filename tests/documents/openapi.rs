@@ -276,7 +276,12 @@ fn the_readme_has_every_path() {
     let readme = include_str!("../../README.md");
     let document = railbird::http::openapi();
     let paths = document["paths"].as_object().unwrap().keys();
-    let live = ["/ws/live/odds", "/ws/live/odds/{race_number}"].map(str::to_owned);
+    let live = [
+        "/ws/live/odds",
+        "/ws/live/odds/{race_number}",
+        "/sse/live/odds",
+    ];
+    let live = live.map(str::to_owned);
     // `today` is a date.
     let paths = paths.filter(|path| !path.contains("/today")).chain(&live);
     let missing: Vec<_> = paths

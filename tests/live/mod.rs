@@ -1,8 +1,10 @@
 //! The live odds channel, compared with docs/live-odds.md sentence by sentence.
 
+mod alive;
 mod clients;
 mod conflation;
 pub(crate) mod delivery;
+mod encodings;
 mod ends;
 mod example_clients;
 mod filters;

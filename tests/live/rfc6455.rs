@@ -12,7 +12,7 @@
 //!
 //! Not covered: 6.4.3 and 6.4.4 do not check that a frame fails before its end (the suite accepts both); 7.13 is
 //! informational in the suite, and must be 1002 here; 9 (performance) and 10.1 have messages that are too large here;
-//! 12 and 13 are compression, which is not offered.
+//! 12 and 13 are compression, which `encodings.rs` covers.
 
 use futures::StreamExt;
 use tokio::io::AsyncWriteExt;

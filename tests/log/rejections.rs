@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use async_nats::{Message, Subscriber};
 use futures::StreamExt;
-use railbird::log::Outgoing;
+use railbird::log::{Outgoing, RACING};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
 use crate::support::*;
@@ -493,6 +493,37 @@ async fn check_command(railbird: &Railbird) {
     assert_eq!(lines(&["--after", "0"]).await.len(), 2_800);
     let of_code = lines(&["--last", "1500", "--code", "unknown_type"]).await;
     assert_eq!(of_code.len(), 1_400);
+}
+
+/// An older version rejected events that this one accepts: its list, as the service answers with it.
+#[tokio::test]
+async fn a_retry_publishes_the_events_that_are_valid_by_now_and_reports_the_others() {
+    let nats = Nats::start();
+    let event = odds("ST", 1, &second(0), &[2.0]).to_string();
+    let subject = format!("racing.odds.{DAY}.ST.1");
+    let valid = nats.publish_raw(&subject, event.as_bytes()).await;
+    let invalid = nats.publish_raw("racing.x", b"no event").await;
+    let rejections = json!([{ "seq": valid }, { "seq": invalid }, { "seq": 1_000 }]);
+    let page = json!({ "rejections": rejections, "next": 1_000, "more": false });
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let admin = listener.local_addr().unwrap().to_string();
+    let route = axum::routing::get(async move || axum::Json(page));
+    let app = axum::Router::new().route("/rejections", route);
+    tokio::spawn(async { axum::serve(listener, app).await });
+    let url = nats.url_of("admin");
+    let output =
+        crate::support::railbird(["rejections", "--admin", &admin, "retry", "--nats", &url]);
+    let output = output.await;
+    assert_eq!(output.code, 1, "{}", output.all);
+    let counts = "3 read, 1 published, 0 duplicates, 2 refused";
+    let gone = "refused: 1000: the log has no such message any more";
+    for expected in [counts, "refused: 2: ", gone] {
+        assert!(output.all.contains(expected), "{}", output.all);
+    }
+    let published = nats.log().await.message_at(RACING, 3).await;
+    let published = published.unwrap().expect("a copy of the event");
+    assert_eq!(published.subject(), subject);
+    assert_eq!(published.as_message().payload, event.as_bytes());
 }
 
 async fn check_follow(railbird: &Railbird, nats: &Nats) {

@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use events::Moment;
 use serde_json::Value;
 
 use super::chance::Chance;
 use super::oracle::Oracle;
 use super::replica::{Replica, Running};
+use crate::feed::frame::Frame;
 use crate::feed::{ConflatedBy, Feed, NotRecovered, Position};
 
 pub(super) struct Client {
@@ -190,7 +190,7 @@ impl Known {
         &mut self,
         oracle: &Oracle,
         what: &str,
-        agrees: impl Fn(&Self, &BTreeMap<u64, Vec<Bytes>>) -> bool,
+        agrees: impl Fn(&Self, &BTreeMap<u64, Vec<Frame>>) -> bool,
     ) -> Result<(), String> {
         if oracle.has_holes {
             return Ok(());
@@ -208,13 +208,13 @@ impl Known {
     }
 
     /// Whether a history has no message between what was received and an event.
-    fn is_next(&self, messages: &BTreeMap<u64, Vec<Bytes>>, seq: u64) -> bool {
+    fn is_next(&self, messages: &BTreeMap<u64, Vec<Frame>>, seq: u64) -> bool {
         let of_last = messages.get(&self.seq).map_or(0, Vec::len);
         let has_last = self.received.is_none_or(|received| received >= of_last);
         has_last && messages.range(self.seq + 1..seq).next().is_none()
     }
 
-    fn take(&mut self, seq: u64, frame: &Bytes, oracle: &Oracle) -> Result<(), String> {
+    fn take(&mut self, seq: u64, frame: &Frame, oracle: &Oracle) -> Result<(), String> {
         let n = match self.received {
             Some(received) if seq == self.seq => received,
             _ => 0,
@@ -225,7 +225,7 @@ impl Known {
             |known, messages| {
                 let expected = messages.get(&seq).and_then(|messages| messages.get(n));
                 let follows = seq == known.seq || seq > known.seq && known.is_next(messages, seq);
-                follows && expected == Some(frame)
+                follows && expected.map(Frame::json) == Some(frame.json())
             },
         )?;
         (self.seq, self.received) = (seq, Some(n + 1));
@@ -250,13 +250,13 @@ impl Known {
     /// Takes what stands for all messages up to a position.
     fn take_conflated(
         &mut self,
-        frames: &[Bytes],
+        frames: &[Frame],
         position: &Position,
         oracle: &Oracle,
     ) -> Result<(), String> {
         let what = format!("conflated messages up to {}", position.seq);
         let sent = conflated(frames.iter());
-        let is_sent = |known: &Self, messages: &BTreeMap<u64, Vec<Bytes>>| {
+        let is_sent = |known: &Self, messages: &BTreeMap<u64, Vec<Frame>>| {
             let received = known.received.unwrap_or(usize::MAX);
             let of_last = messages.get(&known.seq).into_iter().flatten();
             let later = messages.range(known.seq + 1..=position.seq);
@@ -270,15 +270,10 @@ impl Known {
 }
 
 /// Messages as they may be merged: of each race that there is a board, and all else.
-fn conflated<'a>(frames: impl Iterator<Item = &'a Bytes>) -> BTreeMap<(String, u64), Value> {
+fn conflated<'a>(frames: impl Iterator<Item = &'a Frame>) -> BTreeMap<(String, u64), Value> {
     let mut merged = BTreeMap::new();
     for frame in frames {
-        let header = match frame[1] {
-            126 => 4,
-            127 => 10,
-            _ => 2,
-        };
-        let mut message: Value = serde_json::from_slice(&frame[header..]).expect("JSON");
+        let mut message: Value = serde_json::from_slice(frame.json()).expect("JSON");
         let fields = message.as_object_mut().expect("an object");
         for of_this_client in ["more", "conflated", "conflated_by", "prev_seq"] {
             fields.remove(of_this_client);

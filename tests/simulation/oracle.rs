@@ -5,13 +5,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bytes::Bytes;
 use events::Moment;
 use jiff::Timestamp;
 use projections::{Announcement, Checkpoint, Digest, LogIdentity, Projection, Store};
 
 use super::streams::Stream;
-use crate::feed::{epoch, frame};
+use crate::feed::epoch;
+use crate::feed::frame::Frame;
 use crate::log::LogMessage;
 
 pub(super) struct Oracle {
@@ -31,7 +31,7 @@ struct Fold {
     /// When each message was recorded.
     times: BTreeMap<u64, Moment>,
     /// The frames of the live channel of each event that has some.
-    messages: BTreeMap<u64, Vec<Bytes>>,
+    messages: BTreeMap<u64, Vec<Frame>>,
 }
 
 impl Oracle {
@@ -95,7 +95,7 @@ impl Oracle {
     }
 
     /// The messages of the live channel in a history, by the sequences of their events.
-    pub(super) fn messages(&self, history: usize) -> &BTreeMap<u64, Vec<Bytes>> {
+    pub(super) fn messages(&self, history: usize) -> &BTreeMap<u64, Vec<Frame>> {
         &self.folds[history].messages
     }
 
@@ -134,7 +134,7 @@ impl Fold {
                 let frames = update
                     .messages
                     .iter()
-                    .map(|message| frame::text(&[&message.json]));
+                    .map(|message| Frame::text(&[&message.json]));
                 self.messages.entry(*seq).or_default().extend(frames);
             }
             self.announcements.extend(step.announcements);

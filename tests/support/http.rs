@@ -244,11 +244,14 @@ impl Socket {
         }
     }
 
-    /// The next message other than a heartbeat; `None` after the close.
+    /// The next message that is not about the feed; `None` after the close.
     pub(crate) async fn next(&mut self) -> Option<Value> {
         loop {
             let message = self.next_or_heartbeat().await?;
-            if message["event"] != "heartbeat" {
+            if !["heartbeat", "feed_update"]
+                .map(Value::from)
+                .contains(&message["event"])
+            {
                 return Some(message);
             }
         }

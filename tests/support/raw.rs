@@ -4,6 +4,7 @@
 use std::io;
 use std::net::SocketAddr;
 
+use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
@@ -20,6 +21,11 @@ pub(crate) const BINARY: u8 = 0x2;
 pub(crate) const CLOSE: u8 = 0x8;
 pub(crate) const PING: u8 = 0x9;
 pub(crate) const PONG: u8 = 0xA;
+
+/// The frame's message is compressed (RFC 7692, 6).
+pub(crate) const COMPRESSED: u8 = 0x40;
+/// What a compressed message leaves out (RFC 7692, 7.2.1).
+const DEFLATED_END: [u8; 4] = [0, 0, 0xff, 0xff];
 
 const MASK: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
 
@@ -58,6 +64,15 @@ pub(crate) fn unmasked(first: u8, payload: &[u8]) -> Vec<u8> {
 
 pub(crate) fn text(payload: impl AsRef<[u8]>) -> Vec<u8> {
     frame(FIN | TEXT, payload)
+}
+
+/// The payload of a compressed text.
+pub(crate) fn deflate(payload: &str) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(payload.len() + 64);
+    let mut deflater = Compress::new(Compression::best(), false);
+    let compressed = deflater.compress_vec(payload.as_bytes(), &mut bytes, FlushCompress::Sync);
+    compressed.unwrap();
+    bytes.strip_suffix(&DEFLATED_END).unwrap().to_vec()
 }
 
 pub(crate) fn close(code: u16, reason: &str) -> Vec<u8> {
@@ -112,9 +127,24 @@ pub(crate) struct Raw {
 pub(crate) struct Reader {
     stream: BufReader<OwnedReadHalf>,
     closed: bool,
+    /// Compressed messages received.
+    pub(crate) deflated: usize,
 }
 
 impl Raw {
+    /// Negotiates compression, as a browser does.
+    pub(crate) async fn open_deflated(address: SocketAddr, key: &str) -> Self {
+        let stream = TcpStream::connect(address).await.unwrap();
+        let offer =
+            "\r\nSec-WebSocket-Extensions: permessage-deflate; client_max_window_bits\r\n\r\n";
+        let handshake = handshake(key).replace("\r\n\r\n", offer);
+        let (raw, head) = Self::shake_hands(stream, handshake.as_bytes()).await;
+        let accepted = "sec-websocket-extensions: permessage-deflate; server_no_context_takeover; \
+            client_no_context_takeover\r\n";
+        assert!(head.contains(accepted), "{head}");
+        raw
+    }
+
     pub(crate) async fn open(address: SocketAddr, key: &str) -> Self {
         Self::open_and_send(address, key, &[]).await
     }
@@ -127,20 +157,27 @@ impl Raw {
 
     /// The same on an open connection.
     pub(crate) async fn on(stream: TcpStream, key: &str, after: &[u8]) -> Self {
+        let first = [handshake(key).as_bytes(), after].concat();
+        let (raw, head) = Self::shake_hands(stream, &first).await;
+        assert!(!head.contains("sec-websocket-extensions"), "{head}");
+        raw
+    }
+
+    /// Returns the head of the answer as well, in lower case.
+    async fn shake_hands(stream: TcpStream, first: &[u8]) -> (Self, String) {
         stream.set_nodelay(true).unwrap();
         let (read, mut write) = stream.into_split();
-        let first = [handshake(key).as_bytes(), after].concat();
-        write.write_all(&first).await.unwrap();
+        write.write_all(first).await.unwrap();
         let mut read = Reader {
             stream: BufReader::new(read),
             closed: false,
+            deflated: 0,
         };
-        let head = read.head().await.unwrap();
-        assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
+        let head = read.head().await.unwrap().to_lowercase();
+        assert!(head.starts_with("http/1.1 101 "), "{head}");
         let accept = "sec-websocket-accept: s3pplmbitxaq9kygzzhzrbk+xoo=";
-        assert!(head.to_lowercase().contains(accept), "{head}");
-        assert!(!head.to_lowercase().contains("sec-websocket-extensions"));
-        Self { read, write }
+        assert!(head.contains(accept), "{head}");
+        (Self { read, write }, head)
     }
 
     /// Sends bytes, and reads until the connection has ended.
@@ -196,6 +233,19 @@ impl Reader {
         all
     }
 
+    /// The next message.
+    pub(crate) async fn message(&mut self) -> String {
+        loop {
+            let frame = timeout(PATIENCE, self.frame())
+                .await
+                .expect("a frame in time");
+            let (opcode, payload) = frame.unwrap().expect("the socket stays open");
+            if opcode == TEXT {
+                return String::from_utf8(payload).unwrap();
+            }
+        }
+    }
+
     pub(crate) async fn next(&mut self) -> Got {
         loop {
             let frame = timeout(PATIENCE, self.frame()).await;
@@ -230,7 +280,8 @@ impl Reader {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
             first => first?,
         };
-        assert_eq!(first & 0x70, 0, "reserved bits");
+        let is_deflated = first & COMPRESSED != 0;
+        assert_eq!(first & 0x30, 0, "reserved bits");
         assert_eq!(first & FIN, FIN, "the service sends no fragments");
         let length = match self.stream.read_u8().await? {
             short @ ..=125 => u64::from(short),
@@ -250,8 +301,21 @@ impl Reader {
         assert!(opcode < 8 || length <= 125, "a control frame is short");
         let mut payload = vec![0; usize::try_from(length).unwrap()];
         self.stream.read_exact(&mut payload).await?;
+        if is_deflated {
+            self.deflated += 1;
+            payload = inflated(&payload);
+        }
         Ok(Some((opcode, payload)))
     }
+}
+
+fn inflated(payload: &[u8]) -> Vec<u8> {
+    let payload = [payload, &DEFLATED_END].concat();
+    let mut message = Vec::with_capacity(1 << 20);
+    let mut inflater = Decompress::new(false);
+    let inflating = inflater.decompress_vec(&payload, &mut message, FlushDecompress::Sync);
+    inflating.unwrap();
+    message
 }
 
 /// `None` for messages that every client gets.

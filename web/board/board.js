@@ -34,6 +34,7 @@ export class Board {
   /** Why the key has no live channel, and the [`ApiError`] that puts requests off. */
   refused = "";
   limited = null;
+  silent = []; // The sources that are down.
   #root;
   #announcer;
   #main = element("div", { class: "view" });
@@ -273,6 +274,7 @@ export class Board {
 
   #receive(message) {
     if (message.server_time) this.#clockOffset = Date.parse(message.server_time) - Date.now();
+    if (message.feed) this.silent = (message.feed.sources ?? []).filter(({ state }) => state === "down");
     if (message.event === "welcome") this.#welcomed(message);
     if (message.event === "resync") this.#startAgain();
     this.store.apply(message);

@@ -68,7 +68,7 @@ export class ChannelBar {
   }
 
   #explain(state, phase, reason, retryInMs) {
-    const { painter, refused, limited, live } = this.#board;
+    const { painter, refused, limited, live, silent } = this.#board;
     const since = live.state.lastMessageAt;
     const old = since ? ` Prices are as of ${formats.clock(since, { seconds: true })}.` : "";
     if (refused) return refused;
@@ -83,6 +83,9 @@ export class ChannelBar {
       return `${why} Prices may be old.${old}`;
     }
     if (state === "closed" && reason) return `The live channel is closed: ${reason}.${old}`;
+    if (silent.length > 0) {
+      return `No sign of ${silent.map(({ source }) => source).join(", ")} for 20 seconds. Prices of it may be old.`;
+    }
     if (limited) return `${limited.message}. The page continues by itself.`;
     if (painter.isPaused) return `Paused: the page shows what was known when you paused. Nothing is lost.`;
     return "";

@@ -19,6 +19,8 @@ pub enum Message {
     /// All snapshots or all missed messages have been sent.
     SnapshotComplete(SnapshotComplete),
     Heartbeat(Heartbeat),
+    /// The state of the feed, or of a source, has changed.
+    FeedUpdate(FeedUpdate),
     /// Earlier messages no longer hold; snapshots follow.
     Resync(Resync),
     /// The service is about to close the connection.
@@ -55,6 +57,17 @@ pub struct FeedHealth {
     pub last_event_at: String,
     #[serde(default)]
     pub lag_ms: u64,
+    /// The feeders that show that they are alive.
+    #[serde(default)]
+    pub sources: Vec<SourceHealth>,
+}
+
+/// Whether a feeder is alive.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct SourceHealth {
+    pub source: String,
+    /// `alive`, `down` or `unknown`.
+    pub state: String,
 }
 
 /// A race, in the order of the card.
@@ -229,6 +242,12 @@ pub struct SnapshotComplete {
 pub struct Heartbeat {
     #[serde(flatten)]
     pub position: Position,
+    pub server_time: Timestamp,
+    pub feed: FeedHealth,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct FeedUpdate {
     pub server_time: Timestamp,
     pub feed: FeedHealth,
 }

@@ -84,7 +84,11 @@ impl ServiceStatus {
             incidents: incidents.rev().cloned().collect(),
             incidents_dropped,
             feed: FeedFigures {
-                health: FeedHealth::of(fold, observation.state.connection),
+                health: FeedHealth::of(
+                    fold,
+                    observation.state.connection,
+                    observation.state.sources.clone(),
+                ),
                 age_ms: u64::try_from(fold.freshness.age().as_millis()).unwrap_or(u64::MAX),
             },
             log: observation.log,

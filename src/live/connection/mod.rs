@@ -1,22 +1,26 @@
 //! [`Connection`]: the socket of a client after the handshake. A library decodes frames; encoded frames are written as
 //! they are.
 
+mod inflate;
 mod outgoing;
 mod socket;
 
 use std::io::{self, IoSlice, Read, Write};
+use std::os::fd::OwnedFd;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use rustix::event::PollFlags;
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use tungstenite::error::ProtocolError;
 use tungstenite::protocol::{CloseFrame, Role, WebSocketConfig, WebSocketContext};
 use tungstenite::{Error, Message};
 
+use self::inflate::DeflatedInput;
 use self::outgoing::OutgoingBuffer;
-use self::socket::ClientSocket;
+use self::socket::{ClientSocket, ClientStream};
 use super::close_reason::CloseReason;
+use crate::feed::frame::{Encoding, Frame};
 use crate::tls::TlsSession;
 
 /// Bytes of a message from a client, all fragments together.
@@ -29,6 +33,10 @@ const REPLY_BYTES_MAX: usize = 4 * 1024;
 const SEND_BUFFER_BYTES: usize = 64 * 1024;
 /// Frames for one client alone that wait until it reads. Its messages are not read while there are more.
 const OUTGOING_FRAMES_MAX: usize = 16;
+/// An empty ping (RFC 6455, 5.5.2).
+const PING: Bytes = Bytes::from_static(&[0x89, 0x00]);
+/// A comment, which clients ignore.
+const EVENT_STREAM_PING: Bytes = Bytes::from_static(b":\n\n");
 
 #[derive(Debug)]
 pub(super) enum Incoming {
@@ -47,7 +55,10 @@ pub(super) enum Incoming {
 #[derive(Debug)]
 pub(super) struct Connection {
     socket: ClientSocket,
+    encoding: Encoding,
     context: WebSocketContext,
+    /// Of a client that may compress its messages.
+    deflated: Option<Box<DeflatedInput>>,
     /// Bytes that arrived with the handshake are not decoded yet. The system does not report them as readable.
     has_read_ahead: bool,
     outgoing: OutgoingBuffer,
@@ -61,6 +72,7 @@ pub(super) struct Connection {
 /// frame.
 struct Pipe<'a> {
     socket: &'a mut ClientSocket,
+    deflated: Option<&'a mut DeflatedInput>,
     replies: Vec<Bytes>,
     /// Bytes that may be read before other clients have their turn.
     budget: &'a mut usize,
@@ -74,6 +86,9 @@ impl Read for Pipe<'_> {
         };
         let bytes = self.socket.read(buffer)?;
         *self.budget -= bytes;
+        if let Some(deflated) = &mut self.deflated {
+            deflated.pass(buffer.get_mut(..bytes).unwrap_or_default());
+        }
         Ok(bytes)
     }
 }
@@ -95,12 +110,20 @@ impl Connection {
     /// # Errors
     /// Returns an I/O error if the system does not add the socket to its event queue.
     pub(super) fn open(
-        stream: std::net::TcpStream,
+        stream: OwnedFd,
         tls: Option<TlsSession>,
-        read_ahead: Vec<u8>,
+        mut read_ahead: Vec<u8>,
+        encoding: Encoding,
     ) -> io::Result<Self> {
         rustix::net::sockopt::set_socket_send_buffer_size(&stream, SEND_BUFFER_BYTES)?;
-        let stream = TcpStream::from_std(stream)?;
+        let stream = match encoding {
+            Encoding::EventStream => ClientStream::Pair(UnixStream::from_std(stream.into())?),
+            _ => ClientStream::Tcp(TcpStream::from_std(stream.into())?),
+        };
+        let mut deflated = (encoding == Encoding::Deflated).then(Box::<DeflatedInput>::default);
+        if let Some(deflated) = &mut deflated {
+            deflated.pass(&mut read_ahead);
+        }
         let config = WebSocketConfig::default()
             .read_buffer_size(READ_BUFFER_BYTES)
             .write_buffer_size(0)
@@ -109,6 +132,8 @@ impl Connection {
             .max_frame_size(Some(MESSAGE_BYTES_MAX));
         Ok(Self {
             socket: ClientSocket::new(stream, tls),
+            encoding,
+            deflated,
             has_read_ahead: !read_ahead.is_empty(),
             context: WebSocketContext::from_partially_read(read_ahead, Role::Server, Some(config)),
             outgoing: OutgoingBuffer::default(),
@@ -121,13 +146,20 @@ impl Connection {
     pub(super) fn read(&mut self, budget: &mut usize) -> Incoming {
         let mut pipe = Pipe {
             socket: &mut self.socket,
+            deflated: self.deflated.as_deref_mut(),
             replies: Vec::new(),
             budget,
         };
         let result = self.context.read(&mut pipe);
         self.outgoing.frames.extend(pipe.replies);
+        let is_data = matches!(result, Ok(Message::Text(_) | Message::Binary(_)));
+        let deflated = self.deflated.as_mut().filter(|_| is_data);
+        let is_deflated = deflated.is_some_and(|deflated| deflated.take());
         match result {
             Ok(Message::Text(text)) => Incoming::Text(text.as_str().to_owned()),
+            Ok(Message::Binary(payload)) if is_deflated => {
+                inflate::inflate(&payload).map_or_else(Incoming::Invalid, Incoming::Text)
+            }
             Ok(Message::Binary(_)) => Incoming::Binary,
             // After a close frame, the next read answers it and returns `ConnectionClosed`.
             Ok(_) => Incoming::Control,
@@ -161,8 +193,18 @@ impl Connection {
         true
     }
 
-    pub(super) fn queue(&mut self, frames: impl IntoIterator<Item = Bytes>) {
+    pub(super) fn queue(&mut self, frames: impl IntoIterator<Item = Frame>) {
+        let frames = frames.into_iter();
+        let frames = frames.map(|frame| frame.bytes(self.encoding).clone());
         self.outgoing.frames.extend(frames);
+    }
+
+    pub(super) fn queue_ping(&mut self) {
+        let ping = match self.encoding {
+            Encoding::EventStream => EVENT_STREAM_PING,
+            Encoding::WebSocket | Encoding::Deflated => PING,
+        };
+        self.outgoing.frames.push_back(ping);
     }
 
     /// Drops the frames that wait and are not started.
@@ -170,14 +212,18 @@ impl Connection {
         self.outgoing.discard_unstarted();
     }
 
-    /// Adds a close frame to the frames that wait.
+    /// Adds a close frame to the frames that wait. An event stream has none.
     pub(super) fn queue_close(&mut self, reason: &CloseReason) {
+        if self.encoding == Encoding::EventStream {
+            return;
+        }
         let frame = CloseFrame {
             code: reason.code().into(),
             reason: reason.text().into(),
         };
         let mut pipe = Pipe {
             socket: &mut self.socket,
+            deflated: None,
             replies: Vec::new(),
             budget: &mut 0,
         };
@@ -225,8 +271,11 @@ impl Connection {
     }
 
     /// Whether the system accepts bytes again, or has bytes of the client if it always did. The runtime may not have
-    /// reported that yet.
+    /// reported that yet. A client of an event stream sends nothing while it is there.
     pub(super) fn has_client_acted(&self) -> bool {
+        if self.encoding == Encoding::EventStream && !self.blocked {
+            return true;
+        }
         self.socket.is_ready(if self.blocked {
             PollFlags::OUT
         } else {
@@ -246,16 +295,18 @@ impl Connection {
     ///
     /// # Errors
     /// Returns an I/O error if the connection has ended.
-    pub(super) fn write(&mut self, frames: &[Bytes]) -> io::Result<usize> {
+    pub(super) fn write(&mut self, frames: &[Frame]) -> io::Result<usize> {
         let mut started = 0;
+        let encoding = self.encoding;
         loop {
             let frames = frames.get(started..).unwrap_or_default();
+            let frames = || frames.iter().map(|frame| frame.bytes(encoding));
             let write = |slices: &[IoSlice<'_>]| self.socket.write_vectored(slices).map(Some);
-            let written = self.outgoing.with_slices(frames, write);
+            let written = self.outgoing.with_slices(frames(), write);
             match written.unwrap_or_else(|| self.socket.flush().map(|()| None)) {
                 Ok(None) => break,
                 Ok(Some(0)) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(Some(bytes)) => started += self.outgoing.advance(bytes, frames),
+                Ok(Some(bytes)) => started += self.outgoing.advance(bytes, frames()),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.blocked = true;
                     break;

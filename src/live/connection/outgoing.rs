@@ -23,14 +23,16 @@ impl OutgoingBuffer {
     }
 
     /// Calls `write` with the next bytes to write: of the buffer, and then of `frames`. `None` if there are none.
-    pub(super) fn with_slices<T>(
+    pub(super) fn with_slices<'a, T>(
         &self,
-        frames: &[Bytes],
+        frames: impl Iterator<Item = &'a Bytes>,
         write: impl FnOnce(&[IoSlice<'_>]) -> T,
     ) -> Option<T> {
         let mut slices = [IoSlice::new(&[]); FRAMES_PER_WRITE];
         let mut count = 0;
-        for (slice, frame) in slices.iter_mut().zip(self.frames.iter().chain(frames)) {
+        let own = self.frames.iter().map(|frame| &frame[..]);
+        let all = own.chain(frames.map(|frame| &frame[..]));
+        for (slice, frame) in slices.iter_mut().zip(all) {
             let skip = if count == 0 { self.written } else { 0 };
             *slice = IoSlice::new(frame.get(skip..).unwrap_or_default());
             count += 1;
@@ -41,7 +43,12 @@ impl OutgoingBuffer {
 
     /// Records that `bytes` were written. Returns how many of `frames` were at least started; one that was not finished
     /// is in the buffer then.
-    pub(super) fn advance(&mut self, bytes: usize, frames: &[Bytes]) -> usize {
+    pub(super) fn advance<'a>(
+        &mut self,
+        bytes: usize,
+        frames: impl ExactSizeIterator<Item = &'a Bytes>,
+    ) -> usize {
+        let count = frames.len();
         let mut bytes = bytes + std::mem::take(&mut self.written);
         while let Some(front) = self.frames.front() {
             if bytes < front.len() {
@@ -51,7 +58,7 @@ impl OutgoingBuffer {
             bytes -= front.len();
             self.frames.pop_front();
         }
-        for (finished, frame) in frames.iter().enumerate() {
+        for (finished, frame) in frames.enumerate() {
             if bytes == 0 {
                 return finished;
             }
@@ -62,7 +69,7 @@ impl OutgoingBuffer {
             }
             bytes -= frame.len();
         }
-        frames.len()
+        count
     }
 }
 
@@ -73,7 +80,7 @@ mod tests {
     use super::OutgoingBuffer;
 
     fn pending(buffer: &OutgoingBuffer, frames: &[Bytes]) -> Vec<u8> {
-        let slices = buffer.with_slices(frames, |slices| {
+        let slices = buffer.with_slices(frames.iter(), |slices| {
             slices.iter().flat_map(|slice| slice.to_vec()).collect()
         });
         slices.unwrap_or_default()
@@ -89,7 +96,7 @@ mod tests {
             let all = pending(&buffer, &frames);
             assert_eq!(all, b"aabbcccddd");
 
-            let started = buffer.advance(written, &frames);
+            let started = buffer.advance(written, frames.iter());
             assert_eq!(started, written.saturating_sub(4).div_ceil(3));
             assert_eq!(pending(&buffer, &frames[started..]), all[written..]);
         }
@@ -100,10 +107,10 @@ mod tests {
         let mut buffer = OutgoingBuffer::default();
         buffer.frames.push_back(Bytes::from_static(b"aa"));
         buffer.frames.push_back(Bytes::from_static(b"bb"));
-        buffer.advance(1, &[]);
+        buffer.advance(1, [].iter());
         buffer.discard_unstarted();
         assert_eq!(pending(&buffer, &[]), b"a");
-        buffer.advance(1, &[]);
+        buffer.advance(1, [].iter());
         buffer.frames.push_back(Bytes::from_static(b"cc"));
         buffer.discard_unstarted();
         assert_eq!(pending(&buffer, &[]), b"");

@@ -1,11 +1,13 @@
 //! [`ClientSocket`]: the bytes of a client's connection, with TLS or without. No call waits.
 
 use std::io::{self, IoSlice, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::task::{Context, Poll};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::Shutdown;
-use tokio::net::TcpStream;
+use tokio::io::Interest;
+use tokio::net::{TcpStream, UnixStream};
 
 use crate::tls::TlsSession;
 
@@ -15,16 +17,47 @@ pub(super) struct ClientSocket {
     tls: Option<TlsSession>,
 }
 
+/// The connection to a client, or to the task of the server that sends it what is written.
+#[derive(Debug)]
+pub(super) enum ClientStream {
+    Tcp(TcpStream),
+    Pair(UnixStream),
+}
+
+impl AsFd for ClientStream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(stream) => stream.as_fd(),
+            Self::Pair(stream) => stream.as_fd(),
+        }
+    }
+}
+
+impl ClientStream {
+    fn try_io<T>(
+        &self,
+        interest: Interest,
+        io: impl FnOnce(&Self) -> io::Result<T>,
+    ) -> io::Result<T> {
+        match self {
+            Self::Tcp(stream) => stream.try_io(interest, || io(self)),
+            Self::Pair(stream) => stream.try_io(interest, || io(self)),
+        }
+    }
+}
+
 /// Counts what is written.
 #[derive(Debug)]
 struct NonBlocking {
-    stream: TcpStream,
+    stream: ClientStream,
     bytes_written: u64,
 }
 
 impl Read for NonBlocking {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.stream.try_read(buffer)
+        self.stream.try_io(Interest::READABLE, |stream| {
+            Ok(rustix::io::read(stream, buffer)?)
+        })
     }
 }
 
@@ -34,7 +67,8 @@ impl Write for NonBlocking {
     }
 
     fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        let bytes = self.stream.try_write_vectored(slices)?;
+        let write = |stream: &ClientStream| Ok(rustix::io::writev(stream, slices)?);
+        let bytes = self.stream.try_io(Interest::WRITABLE, write)?;
         self.bytes_written += bytes as u64;
         Ok(bytes)
     }
@@ -45,7 +79,7 @@ impl Write for NonBlocking {
 }
 
 impl ClientSocket {
-    pub(super) fn new(stream: TcpStream, tls: Option<TlsSession>) -> Self {
+    pub(super) fn new(stream: ClientStream, tls: Option<TlsSession>) -> Self {
         let stream = NonBlocking {
             stream,
             bytes_written: 0,
@@ -99,11 +133,17 @@ impl ClientSocket {
         if self.tls.as_mut().is_some_and(TlsSession::is_readable) {
             return Poll::Ready(Ok(()));
         }
-        self.stream.stream.poll_read_ready(context)
+        match &self.stream.stream {
+            ClientStream::Tcp(stream) => stream.poll_read_ready(context),
+            ClientStream::Pair(stream) => stream.poll_read_ready(context),
+        }
     }
 
     pub(super) fn poll_writable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.stream.stream.poll_write_ready(context)
+        match &self.stream.stream {
+            ClientStream::Tcp(stream) => stream.poll_write_ready(context),
+            ClientStream::Pair(stream) => stream.poll_write_ready(context),
+        }
     }
 
     /// Asks the system whether the socket is ready, or has ended.

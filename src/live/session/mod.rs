@@ -12,7 +12,6 @@ use std::sync::Arc;
 use std::task::Context;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use serde_json::Value;
 
 use self::cursor::Cursor;
@@ -26,7 +25,8 @@ use super::new_client::NewClient;
 use super::quota::InboundQuota;
 use super::server_message::{InForce, ServerMessage, server_time};
 use super::subscription::{LiveSubscription, ResumePoint};
-use crate::feed::{Feed, NotRecovered, Position, Snapshots, frame};
+use crate::feed::frame::Frame;
+use crate::feed::{Feed, NotRecovered, Position, Snapshots};
 use crate::health::FeedHealth;
 use crate::metrics::LiveMetrics;
 
@@ -34,8 +34,6 @@ use crate::metrics::LiveMetrics;
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// A heartbeat that finds too many frames waiting is sent after this time.
 const HEARTBEAT_RETRY: Duration = Duration::from_secs(1);
-/// An empty ping (RFC 6455, 5.5.2).
-const PING: Bytes = Bytes::from_static(&[0x89, 0x00]);
 
 const TOO_FAR_BEHIND: &str = "the client fell too far behind";
 const VIEWS_REBUILT: &str = "the views were rebuilt";
@@ -83,7 +81,12 @@ impl Session {
         now: Instant,
     ) -> io::Result<Self> {
         let mut session = Self {
-            connection: Connection::open(client.stream, client.tls, client.read_ahead)?,
+            connection: Connection::open(
+                client.stream,
+                client.tls,
+                client.read_ahead,
+                client.encoding,
+            )?,
             state: SessionState::Open,
             cursor: Cursor::new(&context.feed.position()),
             timers: Timers::new(client.subscription.heartbeat_interval(), now),
@@ -110,10 +113,10 @@ impl Session {
 
     fn queue_message(&mut self, message: &ServerMessage<'_>) {
         self.context.metrics.messages.increment(1);
-        self.connection.queue([frame::encode(message)]);
+        self.connection.queue([Frame::encode(message)]);
     }
 
-    fn queue_frames(&mut self, frames: Vec<Bytes>) {
+    fn queue_frames(&mut self, frames: Vec<Frame>) {
         self.context.metrics.messages.increment(frames.len() as u64);
         self.connection.queue(frames);
     }
@@ -202,7 +205,7 @@ impl Session {
 
     /// Writes what is queued and then `frames`. Returns how many of `frames` were sent. Ends the session if the
     /// connection has ended.
-    fn write(&mut self, frames: &[Bytes], now: Instant) -> usize {
+    fn write(&mut self, frames: &[Frame], now: Instant) -> usize {
         let connection = &mut self.connection;
         let was_blocked = connection.blocked;
         let before = connection.bytes_written();
@@ -282,7 +285,7 @@ impl Session {
         }
         if self.timers.ping_due <= now {
             self.timers.ping_due = now + PING_INTERVAL;
-            self.connection.queue([PING]);
+            self.connection.queue_ping();
         }
         if self.timers.heartbeat_due <= now {
             self.queue_heartbeat(seq, health, now);
@@ -290,9 +293,16 @@ impl Session {
         self.write(&[], now);
     }
 
-    /// Sends a heartbeat now, also if none is due.
-    pub(super) fn send_heartbeat(&mut self, seq: u64, health: &FeedHealth, now: Instant) {
+    /// Sends that the state of the feed has changed, and a heartbeat with it.
+    pub(super) fn send_feed_update(&mut self, seq: u64, health: &FeedHealth, now: Instant) {
         if self.is_open() {
+            // Else the heartbeat that is sent later has the state.
+            if !self.connection.is_crowded() {
+                self.queue_message(&ServerMessage::FeedUpdate {
+                    server_time: server_time(),
+                    feed: health.clone(),
+                });
+            }
             self.queue_heartbeat(seq, health, now);
         }
         self.write(&[], now);

@@ -15,7 +15,8 @@ use tungstenite::{Error, Message};
 
 use super::{Session, SessionContext};
 use crate::accounts::{Holder, KeyId};
-use crate::feed::{EventTime, Feed, Replayed, frame};
+use crate::feed::frame::{Encoding, Frame};
+use crate::feed::{EventTime, Feed, Replayed};
 use crate::health::{FeedHealth, Liveness};
 use crate::limits::NetworkConnections;
 use crate::live::batch::FeedCursor;
@@ -30,6 +31,7 @@ const HEALTHY: FeedHealth = FeedHealth {
     state: Liveness::Live,
     last_event_at: String::new(),
     lag_ms: 0,
+    sources: Vec::new(),
 };
 
 /// A session that was opened at a time, and the other end of its connection.
@@ -49,9 +51,10 @@ async fn open_session(now: Instant) -> (Session, WebSocket<TcpStream>) {
         .acquire(key_id, &Holder::Key(key_id), 1, None)
         .expect("a permit");
     let new_client = NewClient {
-        stream,
+        stream: stream.into(),
         tls: None,
         read_ahead: Vec::new(),
+        encoding: Encoding::WebSocket,
         subscription: LiveSubscription::default(),
         resume: None,
         permit,
@@ -76,7 +79,7 @@ async fn wait_until_unblocked(session: &mut Session, now: Instant) {
 
 /// Writes until the system accepts no more.
 async fn block(session: &mut Session, now: Instant) {
-    let frame = frame::text(&[&[b' '; 60_000]]);
+    let frame = Frame::text(&[&[b' '; 60_000]]);
     while !session.connection.blocked || session.connection.has_client_acted() {
         if session.connection.blocked {
             wait_until_unblocked(session, now).await;
@@ -142,7 +145,7 @@ async fn no_message_joins_a_position_of_one_history_to_a_time_of_another() {
     let (mut session, mut client) = open_session(start).await;
     let feed = session.context.feed.clone();
     feed.publish(Vec::new(), &events(0, 9), None);
-    session.send_heartbeat(9, &HEALTHY, start);
+    session.queue_heartbeat(9, &HEALTHY, start);
     // The log has other events at the same sequences. The shard has not passed the reset on yet.
     let checkpoint = Checkpoint {
         log: LogIdentity {
@@ -161,7 +164,7 @@ async fn no_message_joins_a_position_of_one_history_to_a_time_of_another() {
         updates: Vec::new(),
     };
     feed.reset(&checkpoint, Vec::new(), replayed);
-    session.send_heartbeat(9, &HEALTHY, start);
+    session.queue_heartbeat(9, &HEALTHY, start);
     session.advance(start);
     let mut received = Vec::new();
     while received.len() < 6 {

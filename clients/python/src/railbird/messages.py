@@ -148,6 +148,19 @@ class Error(TypedDict):
 FeedState = Literal["live", "stale", "down"]
 
 
+# Whether a source is alive. `alive`: It said so within the last 20 seconds. `down`: Not for 20 seconds. `unknown`: This
+# service is not connected to NATS.
+SourceState = Literal["alive", "down", "unknown"]
+
+
+# A feeder that shows that it is alive.
+class SourceHealth(TypedDict):
+    # Its name, as in its events.
+    source: str
+    # Whether it is alive.
+    state: SourceState
+
+
 # Whether the feed receives what happens, in heartbeats.
 class FeedHealth(TypedDict):
     # Whether the views reflect the whole log.
@@ -156,6 +169,17 @@ class FeedHealth(TypedDict):
     last_event_at: str
     # For how many milliseconds events have been delayed; 0 if none is.
     lag_ms: int
+    # The feeders that show that they are alive, since the start of the service.
+    sources: NotRequired[list[SourceHealth]]
+
+
+# The state of the feed, or of a source, has changed.
+class FeedUpdate(TypedDict):
+    event: Literal["feed_update"]
+    # RFC 3339, to the microsecond.
+    server_time: str
+    # Whether the service receives what happens.
+    feed: FeedHealth
 
 
 # The connection is alive, with the health of the feed.
@@ -495,5 +519,5 @@ RaceEvent = Literal["dividends_update", "odds_update", "result_update", "runner_
 
 
 RaceMessage = DividendsUpdate | OddsUpdate | ResultUpdate | RunnerUpdate | StatusUpdate
-ServiceMessage = Ack | Closing | Error | Heartbeat | Resync | SnapshotComplete | Welcome
+ServiceMessage = Ack | Closing | Error | FeedUpdate | Heartbeat | Resync | SnapshotComplete | Welcome
 Message = RaceMessage | ServiceMessage

@@ -1,0 +1,56 @@
+//! The messages by which feeders show that they are alive, on core NATS.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use futures::StreamExt;
+use tokio::time::interval;
+
+use super::{Log, LogError};
+
+/// The prefix of their subjects, before the name of the source. The stream of events stores all of `racing.>`.
+pub const ALIVE: &str = "alive.";
+/// How often a source shows that it is alive. After twice the time it counts as down.
+const ALIVE_EVERY: Duration = Duration::from_secs(10);
+
+impl Log {
+    /// Calls `connected` when the connection comes up and goes down, and `alive` with the name of each source that
+    /// shows that it is alive. Any feeder can send a message that closes this connection: use one for this alone.
+    ///
+    /// # Errors
+    /// Returns [`LogError::Unreachable`] once the connection is closed.
+    pub async fn follow_alive(
+        &self,
+        connected: impl Fn(bool),
+        alive: impl Fn(&str),
+    ) -> Result<Infallible, LogError> {
+        let closed = |error: String| LogError::Unreachable(error);
+        let client = &self.server.nats().client;
+        let subscribed = client.subscribe(format!("{ALIVE}>")).await;
+        let mut messages = subscribed.map_err(|error| closed(error.to_string()))?;
+        let mut status = self.connection();
+        loop {
+            connected(status.borrow_and_update().up);
+            tokio::select! {
+                message = messages.next() => {
+                    let message = message.ok_or_else(|| closed("the subscription has ended".to_owned()))?;
+                    alive(message.subject.strip_prefix(ALIVE).unwrap_or_default());
+                }
+                changed = status.changed() => changed.map_err(|error| closed(error.to_string()))?,
+            }
+        }
+    }
+
+    /// Shows every [`ALIVE_EVERY`] that a source is alive, until the connection is closed.
+    pub async fn show_alive(self, source: String) {
+        let mut ticks = interval(ALIVE_EVERY);
+        loop {
+            ticks.tick().await;
+            let client = &self.server.nats().client;
+            let sent = client.publish(format!("{ALIVE}{source}"), "".into()).await;
+            if let Err(error) = sent {
+                return tracing::warn!(%error, source, "the source cannot show that it is alive");
+            }
+        }
+    }
+}
