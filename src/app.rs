@@ -266,7 +266,7 @@ impl Service {
 /// Installs the metrics. Counters whose values are known begin at 0, because an alert sees a step only after a 0.
 fn begin_metrics(connections_max: usize) {
     metrics::install();
-    metrics::connections_max(connections_max);
+    metrics::set("railbird_connections_max", connections_max as f64);
     metrics::snapshot(Timestamp::UNIX_EPOCH, 0, 0);
     for stream in [RACING, ACCOUNTS] {
         metrics::begin_stream(stream.name);

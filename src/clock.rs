@@ -74,7 +74,6 @@ pub struct Uptime(SignedDuration);
 
 impl Uptime {
     /// The current time.
-    #[must_use]
     pub fn now() -> Self {
         #[cfg(test)]
         if let Some(time) = crate::simulation::machine::boot_time() {
@@ -85,13 +84,11 @@ impl Uptime {
     }
 
     /// The time since an earlier one; zero since a later one.
-    #[must_use]
     pub fn since(self, earlier: Self) -> Duration {
         Duration::try_from(self.0 - earlier.0).unwrap_or_default()
     }
 
     /// The time until now.
-    #[must_use]
     pub fn elapsed(self) -> Duration {
         Self::now().since(self)
     }

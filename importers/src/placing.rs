@@ -41,22 +41,11 @@ impl Placing {
         })
     }
 
-    pub(crate) fn position(&self) -> Option<u16> {
+    /// The position or the outcome.
+    pub(crate) fn split(self) -> (Option<u16>, Option<Outcome>) {
         match self {
-            Self::At { position, .. } => Some(*position),
-            Self::Without(_) => None,
-        }
-    }
-
-    /// Whether the runner took part.
-    pub(crate) fn is_start(&self) -> bool {
-        self.outcome().is_none_or(Outcome::is_start)
-    }
-
-    pub(crate) fn outcome(&self) -> Option<&Outcome> {
-        match self {
-            Self::At { .. } => None,
-            Self::Without(outcome) => Some(outcome),
+            Self::At { position, .. } => (Some(position), None),
+            Self::Without(outcome) => (None, Some(outcome)),
         }
     }
 }
@@ -74,14 +63,9 @@ mod tests {
         assert_eq!(Placing::parse("3"), Ok(at(3, false)));
         assert_eq!(Placing::parse("1 DH"), Ok(at(1, true)));
         for code in ["PU", "WV-A", "TNP"] {
-            assert_eq!(
-                Placing::parse(code)
-                    .expect(code)
-                    .outcome()
-                    .expect(code)
-                    .as_str(),
-                code
-            );
+            let (position, outcome) = Placing::parse(code).expect(code).split();
+            assert_eq!(position, None);
+            assert_eq!(outcome.expect(code).as_str(), code);
         }
         for wrong in ["", "0", "-1", "1.5", "banana", "65", "99", "99999", "0 DH"] {
             assert!(Placing::parse(wrong).is_err(), "{wrong}");

@@ -23,6 +23,15 @@ const AMENDED_AFTER_MS: u64 = 10 * MINUTE_MS;
 /// The shares of the first to the fifth in a race's stakes, in thousandths.
 const STAKES_SPLIT: [u64; 5] = [560, 220, 115, 60, 45];
 
+/// Appends an event of this type about the race.
+macro_rules! push {
+    ($script:expr, $at_ms:expr => $event:ident { $($fields:tt)* }) => {{
+        let RaceKey { date, venue, race_number } = $script.key();
+        let event = $event { date, venue, race_number, $($fields)* };
+        $script.push($at_ms, Event::$event(event));
+    }};
+}
+
 pub(crate) struct RaceScript<'a> {
     pub(crate) race: &'a RacePlan,
     pub(crate) twists: &'a Twists,
@@ -45,7 +54,7 @@ impl<'a> RaceScript<'a> {
     /// All events of the race behind its card, with their milliseconds after midnight.
     pub(crate) fn events(mut self, rng: &mut Rng) -> Vec<(u64, Event)> {
         if let Some((at_ms, going)) = &self.race.rain {
-            self.going(*at_ms, going.clone());
+            push!(self, *at_ms => GoingChanged { going: going.clone() });
         }
         self.status(self.race.open_ms, RaceStatus::Open, None);
         let pool = self.bet(rng);
@@ -89,50 +98,24 @@ impl<'a> RaceScript<'a> {
     }
 
     pub(crate) fn status(&mut self, at_ms: u64, status: RaceStatus, reason: Option<&str>) {
-        let key = self.key();
-        let event = RaceStatusChanged {
-            date: key.date,
-            venue: key.venue,
-            race_number: key.race_number,
+        push!(self, at_ms => RaceStatusChanged {
             status,
             reason: reason.map(text),
-        };
-        self.push(at_ms, Event::RaceStatusChanged(event));
-    }
-
-    fn going(&mut self, at_ms: u64, going: Text) {
-        let key = self.key();
-        let event = GoingChanged {
-            date: key.date,
-            venue: key.venue,
-            race_number: key.race_number,
-            going,
-        };
-        self.push(at_ms, Event::GoingChanged(event));
+        });
     }
 
     pub(crate) fn withdraw(&mut self, at_ms: u64, runner: usize, reason: &str) {
-        let key = self.key();
-        let event = RunnerWithdrawn {
-            date: key.date,
-            venue: key.venue,
-            race_number: key.race_number,
+        push!(self, at_ms => RunnerWithdrawn {
             horse_no: self.race.card.runners[runner].horse_no.clone(),
             reason: Some(text(reason)),
-        };
-        self.push(at_ms, Event::RunnerWithdrawn(event));
+        });
     }
 
     pub(crate) fn reinstate(&mut self, at_ms: u64, runner: usize, reason: &str) {
-        let key = self.key();
-        let event = RunnerReinstated {
-            date: key.date,
-            venue: key.venue,
-            race_number: key.race_number,
+        push!(self, at_ms => RunnerReinstated {
             horse_no: self.race.card.runners[runner].horse_no.clone(),
             reason: Some(text(reason)),
-        };
-        self.push(at_ms, Event::RunnerReinstated(event));
+        });
     }
 
     /// A jockey without a ride in the race takes over, at up to two pounds over the weight.
@@ -144,20 +127,14 @@ impl<'a> RaceScript<'a> {
         self.riders[runner] = text(rng.pick(&free));
         let over = u16::try_from(rng.below(3)).unwrap_or(0);
         let declared = &self.race.card.runners[runner];
-        let key = self.key();
-        let event = RiderChanged {
-            date: key.date,
-            venue: key.venue,
-            race_number: key.race_number,
+        push!(self, at_ms => RiderChanged {
             horse_no: declared.horse_no.clone(),
             jockey: self.riders[runner].clone(),
             weight: (over > 0).then_some(declared.weight + over),
-        };
-        self.push(at_ms, Event::RiderChanged(event));
+        });
     }
 
     pub(crate) fn quote(&mut self, at_ms: u64, pool: &Pool) {
-        let key = self.key();
         let runners = self.race.card.runners.iter().enumerate();
         let quoted = runners.map(|(index, runner)| QuotedRunner {
             horse_no: runner.horse_no.clone(),
@@ -167,40 +144,26 @@ impl<'a> RaceScript<'a> {
             place: pool.place(index),
             state: pool.closed(index),
         });
-        let event = OddsQuoted {
-            date: key.date,
-            venue: key.venue,
-            race_number: key.race_number,
+        push!(self, at_ms => OddsQuoted {
             runners: quoted.collect(),
-        };
-        self.push(at_ms, Event::OddsQuoted(event));
+        });
     }
 
     fn void(&mut self, at_ms: u64, revision: u32, reason: &str) {
-        let key = self.key();
-        let event = ResultVoided {
-            date: key.date,
-            venue: key.venue,
-            race_number: key.race_number,
+        push!(self, at_ms => ResultVoided {
             revision,
             reason: Some(text(reason)),
-        };
-        self.push(at_ms, Event::ResultVoided(event));
+        });
     }
 
     fn pay(&mut self, at_ms: u64, status: DividendStatus, dividends: Vec<Dividend>) {
-        let key = self.key();
-        let event = DividendsDeclared {
-            date: key.date,
-            venue: key.venue,
-            race_number: key.race_number,
+        push!(self, at_ms => DividendsDeclared {
             revision: 1,
             status,
             reason: None,
             currency: Currency::parse("HKD").expect("a code"),
             dividends,
-        };
-        self.push(at_ms, Event::DividendsDeclared(event));
+        });
     }
 
     /// The win and place dividends: the last prices, of which horses in a dead heat have their shares.

@@ -77,36 +77,25 @@ impl AccountCommands {
 
     /// Issues a key without a subscription.
     pub async fn issue(&self, issued: KeyIssued) -> Result<(), CommandError> {
-        self.execute(|_| Ok(Some(issued.into()))).await
+        self.execute(|_| Ok(Fact::from(issued))).await
     }
 
-    /// Replaces a key by a new one. Both are valid until `valid_until`.
+    /// Replaces a key by a new one. Both are valid until `valid_until`. `subscriber` has the holder of the key, and how
+    /// many keys its plan allows.
     pub async fn rotate(
         &self,
         key_id: KeyId,
         new: &ApiKey,
         valid_until: Moment,
-    ) -> Result<(), CommandError> {
-        self.execute(|ledger| decide::rotate(ledger, key_id, new, valid_until, now()).map(Some))
-            .await
-    }
-
-    /// Replaces a key of a subscriber, whose plan allows `keys_max` keys.
-    pub async fn rotate_of_subscriber(
-        &self,
-        holder: &Holder,
-        key_id: KeyId,
-        new: &ApiKey,
-        valid_until: Moment,
-        keys_max: usize,
+        subscriber: Option<(&Holder, usize)>,
     ) -> Result<(), CommandError> {
         self.execute(|ledger| {
             let now = now();
             let rotated = decide::rotate(ledger, key_id, new, valid_until, now)?;
-            if valid_until > now {
+            if let Some((holder, keys_max)) = subscriber.filter(|_| valid_until > now) {
                 decide::check_overlaps(ledger, holder, keys_max, now)?;
             }
-            Ok(Some(rotated))
+            Ok(rotated)
         })
         .await
     }
@@ -147,7 +136,7 @@ impl AccountCommands {
             plan,
             approved,
         };
-        unless_conflict(self.execute(|_| Ok(Some(requested.into()))).await)
+        unless_conflict(self.execute(|_| Ok(Fact::from(requested))).await)
     }
 
     /// Sends a link to an address, if it is subscribed and got none recently.
@@ -166,10 +155,8 @@ impl AccountCommands {
 
     /// Starts a session with the link of a mail, which cannot be used again. Of two at the same time, one succeeds.
     pub async fn start_session(&self, token: &str, cookie: &str) -> Result<(), CommandError> {
-        let outcome = self
-            .execute(|ledger| decide::start_session(ledger, token, cookie, now()).map(Some))
-            .await;
-        match outcome {
+        let outcome = self.execute(|ledger| decide::start_session(ledger, token, cookie, now()));
+        match outcome.await {
             Err(CommandError::Log(LogError::Conflict)) => Err(CommandError::UnknownLink),
             outcome => outcome,
         }
@@ -177,18 +164,14 @@ impl AccountCommands {
 
     /// Ends a link that was not meant for the person who received it.
     pub async fn reject_link(&self, token: &str) -> Result<(), CommandError> {
-        let outcome = self
-            .execute(|ledger| decide::reject_link(ledger, token, now()).map(Some))
-            .await;
-        unless_conflict(outcome)
+        let outcome = self.execute(|ledger| decide::reject_link(ledger, token, now()));
+        unless_conflict(outcome.await)
     }
 
     /// Ends a session.
     pub async fn end_session(&self, mail_id: MailId) -> Result<(), CommandError> {
-        let outcome = self
-            .execute(|_| Ok(Some(SessionEnded { mail_id }.into())))
-            .await;
-        unless_conflict(outcome)
+        let outcome = self.execute(|_| Ok(Fact::from(SessionEnded { mail_id })));
+        unless_conflict(outcome.await)
     }
 
     /// Creates a key of a subscription, whose plan allows `keys_max` keys.
@@ -199,18 +182,16 @@ impl AccountCommands {
         keys_max: usize,
     ) -> Result<(), CommandError> {
         self.execute(|ledger| {
-            decide::issue_to_subscriber(ledger, subscription_id, key, keys_max, now()).map(Some)
+            decide::issue_to_subscriber(ledger, subscription_id, key, keys_max, now())
         })
         .await
     }
 
     /// Ends a subscription, and erases its address. If this is interrupted, the service erases the address later.
     pub async fn forget(&self, id: SubscriptionId) -> Result<(), CommandError> {
-        let generation = {
-            let ledger = self.ledger.borrow();
-            let subscription = ledger.subscription(&id);
-            subscription.ok_or(CommandError::UnknownAddress)?.generation
-        };
+        let generation = (self.ledger.borrow().subscription(&id))
+            .ok_or(CommandError::UnknownAddress)?
+            .generation;
         self.execute(|ledger| decide::forget(ledger, id.clone()))
             .await?;
         self.erase_address(id, generation).await
@@ -237,13 +218,13 @@ impl AccountCommands {
     }
 
     /// Appends the event that `decide` returns, if any.
-    async fn execute(
+    async fn execute<F: Into<Option<Fact>>>(
         &self,
-        decide: impl FnOnce(&Ledger) -> Result<Option<Fact>, CommandError>,
+        decide: impl FnOnce(&Ledger) -> Result<F, CommandError>,
     ) -> Result<(), CommandError> {
         let (fact, expected_seq) = {
             let ledger = self.ledger.borrow();
-            let Some(fact) = decide(&ledger)? else {
+            let Some(fact) = decide(&ledger)?.into() else {
                 return Ok(());
             };
             let expected_seq = ledger.last_seq(&fact.subject());

@@ -185,7 +185,7 @@ fn fold(ledger: &mut Ledger, batch: &Batch) -> Vec<KeyId> {
             Ok(keys) => changed.extend(keys),
             Err(error) => {
                 tracing::warn!(seq = message.seq, %error, "account event skipped");
-                metrics::account_event_skipped();
+                metrics::count("railbird_account_events_skipped_total");
             }
         }
     }

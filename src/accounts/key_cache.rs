@@ -153,13 +153,11 @@ impl KeyCache {
     }
 
     /// The time since the keys were last known to reflect the whole stream.
-    #[must_use]
     pub fn age(&self) -> Duration {
         self.keys.read().freshness.age()
     }
 
     /// Whether keys are not accepted, because it is not known for too long whether any was revoked.
-    #[must_use]
     pub fn is_stale(&self) -> bool {
         self.age() > self.stale_max
     }

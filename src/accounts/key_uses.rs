@@ -38,7 +38,6 @@ pub struct KeyUse {
 
 impl KeyUse {
     /// The requests on the day (UTC) of a moment, which is not before the last use.
-    #[must_use]
     pub fn requests_on(&self, moment: Moment) -> u64 {
         if self.day() == day(moment) {
             self.requests
@@ -82,7 +81,6 @@ pub struct UsesByProcess(HashMap<KeyId, Vec<(ProcessId, KeyUse)>>);
 
 impl UsesByProcess {
     /// The use of a key by all processes together.
-    #[must_use]
     pub fn get(&self, key_id: KeyId) -> Option<KeyUse> {
         let uses = self.0.get(&key_id)?.iter().map(|(_, of)| *of);
         let last = uses.clone().max_by_key(|of| of.last_used_at)?;

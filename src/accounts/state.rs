@@ -3,6 +3,7 @@
 use events::{Moment, Text};
 
 use super::{Actor, KeyId, MailId, SealedEmail, SecretHash, SubscriptionId};
+use crate::metrics::label_values;
 
 /// The holder of keys. Plan and limits belong to the holder: a rotated key shares them with the key that it replaced.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -63,28 +64,16 @@ pub struct Revocation {
     pub by: Actor,
 }
 
-/// The state of a key at a moment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum KeyState {
-    Valid,
-    /// Replaced and still valid, as is the new key.
-    Overlapping,
-    /// Replaced, and the overlap is over.
-    Rotated,
-    Expired,
-    Revoked,
-}
-
-impl KeyState {
-    /// The name of the state in lists.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Valid => "valid",
-            Self::Overlapping => "overlapping",
-            Self::Rotated => "rotated",
-            Self::Expired => "expired",
-            Self::Revoked => "revoked",
-        }
+label_values! {
+    /// The state of a key at a moment.
+    pub enum KeyState {
+        Valid = "valid",
+        /// Replaced and still valid, as is the new key.
+        Overlapping = "overlapping",
+        /// Replaced, and the overlap is over.
+        Rotated = "rotated",
+        Expired = "expired",
+        Revoked = "revoked",
     }
 }
 
@@ -155,34 +144,24 @@ impl Subscription {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SubscriptionState {
-    /// The link in the first mail was not used yet.
-    Unconfirmed,
-    /// An operator has to approve it.
-    AwaitingApproval,
-    /// Keys may be created.
-    Active,
-    /// The person at the address did not subscribe: there will be no further mail.
-    Suppressed,
-    /// It ended, and its address is erased.
-    Forgotten,
+label_values! {
+    pub enum SubscriptionState {
+        /// The link in the first mail was not used yet.
+        Unconfirmed = "unconfirmed",
+        /// An operator has to approve it.
+        AwaitingApproval = "awaiting_approval",
+        /// Keys may be created.
+        Active = "active",
+        /// The person at the address did not subscribe: there will be no further mail.
+        Suppressed = "suppressed",
+        /// It ended, and its address is erased.
+        Forgotten = "forgotten",
+    }
 }
 
 impl SubscriptionState {
     pub fn is_active(self) -> bool {
         self == Self::Active
-    }
-
-    /// The name of the state in lists.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Unconfirmed => "unconfirmed",
-            Self::AwaitingApproval => "awaiting_approval",
-            Self::Active => "active",
-            Self::Suppressed => "suppressed",
-            Self::Forgotten => "forgotten",
-        }
     }
 }
 

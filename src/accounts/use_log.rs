@@ -190,7 +190,7 @@ impl Failures {
             Ok(()) if was_failing => tracing::info!(task, "the use of keys is kept again"),
             Ok(()) => {}
             Err(error) => {
-                metrics::key_use_failed();
+                metrics::count("railbird_key_use_failures_total");
                 if was_failing {
                     tracing::debug!(%error, task, "the use of keys is not kept");
                 } else {

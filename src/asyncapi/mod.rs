@@ -9,7 +9,6 @@ use serde_json::Value;
 use document::Document;
 
 /// The AsyncAPI 3.0 document of a service on this machine.
-#[must_use]
 pub fn document() -> Value {
     document_of("127.0.0.1:8080", false)
 }

@@ -21,14 +21,8 @@ const NAME_LEN_MAX: usize = 32;
 /// The kinds of subjects that events have.
 const KINDS: [&str; 6] = ["horse", "race", "result", "odds", "*", ">"];
 
-#[derive(Debug, Args)]
-pub(super) struct Feeders {
-    #[command(subcommand)]
-    action: FeederAction,
-}
-
 #[derive(Debug, Subcommand)]
-enum FeederAction {
+pub(super) enum Feeders {
     /// Add a user for a feeder to the NATS configuration, and print its password once.
     ///
     /// The user has an account of its own: it publishes on its subjects alone, receives the rejections there, reads the
@@ -42,7 +36,7 @@ enum FeederAction {
 }
 
 #[derive(Debug, Args)]
-struct Add {
+pub(super) struct Add {
     /// The user: 1 to 32 of a-z 0-9 -.
     #[arg(value_parser = parse_name)]
     name: String,
@@ -56,18 +50,11 @@ struct Add {
 
 impl Feeders {
     pub(super) fn run(self) -> anyhow::Result<()> {
-        let FeederAction::Add(add) = self.action;
-        add.run()
-    }
-}
-
-impl Add {
-    fn run(self) -> anyhow::Result<()> {
-        let Self {
+        let Self::Add(Add {
             name,
             subjects,
             file,
-        } = self;
+        }) = self;
         if let Some((one, other)) = overlap(&subjects) {
             let message = format!(
                 "the subjects {one:?} and {other:?} overlap: nats-server would store an event on both twice"

@@ -22,14 +22,8 @@ use crate::log::{ACCOUNTS, ADDRESSES, Log, LogError, RACING, StreamName};
 /// They are restored in reverse: no service creates `ADDRESSES` where there is no `ACCOUNTS`.
 const BACKED_UP: [StreamName; 3] = [RACING, ACCOUNTS, ADDRESSES];
 
-#[derive(Debug, Args)]
-pub(super) struct LogCommand {
-    #[command(subcommand)]
-    command: LogSubcommand,
-}
-
 #[derive(Debug, Subcommand)]
-enum LogSubcommand {
+pub(super) enum LogCommand {
     /// Show the nats-servers, their space, and all streams with leaders, followers and consumers.
     ///
     /// A follower that is away or behind is shown with the seconds for which its leader has not heard from it, and the
@@ -73,7 +67,7 @@ enum LogSubcommand {
 }
 
 #[derive(Debug, Args)]
-struct WriteBackup {
+pub(super) struct WriteBackup {
     #[command(flatten)]
     backup: BackupFolder,
     /// DIR has many backups: write a new one there, named by the time, and then remove old ones. All of the last 48
@@ -87,7 +81,7 @@ struct WriteBackup {
 }
 
 #[derive(Debug, Args)]
-struct BackupFolder {
+pub(super) struct BackupFolder {
     /// The folder of the backup.
     #[arg(value_name = "DIR")]
     folder: PathBuf,
@@ -97,11 +91,11 @@ struct BackupFolder {
 
 impl LogCommand {
     pub(super) async fn run(self) -> anyhow::Result<()> {
-        match self.command {
-            LogSubcommand::Status(status) => status.run().await,
-            LogSubcommand::Accept(admin) => accept(&admin).await,
-            LogSubcommand::Backup(backup) => backup.run().await,
-            LogSubcommand::Check { folder } => {
+        match self {
+            Self::Status(status) => status.run().await,
+            Self::Accept(admin) => accept(&admin).await,
+            Self::Backup(backup) => backup.run().await,
+            Self::Check { folder } => {
                 let backup = Backup::open(&folder)?;
                 result(format_args!(
                     "the backup is whole, as of {}",
@@ -109,7 +103,7 @@ impl LogCommand {
                 ));
                 Ok(())
             }
-            LogSubcommand::Restore(backup) => backup.restore().await,
+            Self::Restore(backup) => backup.restore().await,
         }
     }
 }

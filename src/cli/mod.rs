@@ -111,14 +111,17 @@ enum Command {
     /// Issue, list, rotate and revoke API keys, and approve subscriptions.
     Keys(keys::Keys),
     /// Add feeders to the NATS configuration.
+    #[command(subcommand)]
     Feeders(feeders::Feeders),
     /// Show rejected events and the reason for each.
     Rejections(rejections::Rejections),
     /// Rebuild the views of a running service from the log, then swap them in.
     Rebuild(rebuild::RebuildCommand),
     /// Show the state of the log, back it up and restore it, and accept one that was lost or replaced.
+    #[command(subcommand)]
     Log(log::LogCommand),
     /// Write, list and load snapshots of the views, from which new replicas start.
+    #[command(subcommand)]
     Snapshot(snapshot::SnapshotCommand),
     /// Compare views with a fresh fold of the log.
     Verify(verify::Verify),

@@ -39,16 +39,17 @@ pub(super) fn health() -> String {
          |---|---|---|---|---|---|---|---|\n"
     );
     for reason in Reason::ALL {
+        let meaning = reason.meaning();
         let _ = write!(
             page,
             "| `{reason:?}` | {} |",
-            reason.unready().unwrap_or_default()
+            meaning.unready.unwrap_or_default()
         );
-        for impact in reason.impacts() {
+        for impact in meaning.impacts {
             let _ = write!(page, " {} |", impact_word(impact));
         }
-        let incident = reason.incident().map(|kind| format!("`{}`", code(kind)));
-        let alert = reason.alert().map(|alert| {
+        let incident = meaning.incident.map(|kind| format!("`{}`", code(kind)));
+        let alert = meaning.alert.map(|alert| {
             let section = alert.to_lowercase();
             format!("[{alert}](production.md#{section})")
         });

@@ -38,14 +38,8 @@ impl SnapshotSecretFlag {
     }
 }
 
-#[derive(Debug, Args)]
-pub(super) struct SnapshotCommand {
-    #[command(subcommand)]
-    command: SnapshotSubcommand,
-}
-
 #[derive(Debug, Subcommand)]
-enum SnapshotSubcommand {
+pub(super) enum SnapshotCommand {
     /// Have a running service write a snapshot of its views now.
     #[command(after_help = "Example:\n  railbird snapshot create --admin 127.0.0.1:9090")]
     Create(AdminClient),
@@ -79,14 +73,14 @@ enum SnapshotSubcommand {
 
 impl SnapshotCommand {
     pub(super) async fn run(self) -> anyhow::Result<()> {
-        match self.command {
-            SnapshotSubcommand::Create(admin) => {
+        match self {
+            Self::Create(admin) => {
                 let written = admin.post("/snapshot").await?;
                 result(format_args!("wrote {}", line(&written)));
                 Ok(())
             }
-            SnapshotSubcommand::List { nats, json } => list(&nats.connect().await?, json).await,
-            SnapshotSubcommand::Restore { data, nats, secret } => {
+            Self::List { nats, json } => list(&nats.connect().await?, json).await,
+            Self::Restore { data, nats, secret } => {
                 let secret = secret.read()?.ok_or_else(|| {
                     let text = "--snapshot-secret is not set: it proves who wrote a snapshot";
                     WrongConfiguration(text.to_owned())

@@ -8,6 +8,7 @@ use tokio::sync::watch;
 
 use super::sources::{SourceHealth, Sources};
 use crate::log::ConnectionStatus;
+use crate::metrics::label_values;
 use crate::projector::{Phase, Status};
 
 /// Views that were not known for this long to reflect the whole log are stale.
@@ -15,22 +16,23 @@ pub const STALE_AFTER: Duration = Duration::from_secs(10);
 /// After this long the feed is down.
 const DOWN_AFTER: Duration = Duration::from_secs(30);
 
-/// Whether the feed receives what happens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[schemars(rename = "FeedState")]
-pub enum Liveness {
-    /// Within the last 10 seconds, the views were known to reflect the whole log.
-    Live,
-    /// Not for 10 seconds, or the log cannot be reached.
-    Stale,
-    /// Not for 30 seconds.
-    Down,
+label_values! {
+    /// Whether the feed receives what happens.
+    #[derive(Serialize, JsonSchema)]
+    #[serde(rename_all = "lowercase")]
+    #[schemars(rename = "FeedState")]
+    pub enum Liveness {
+        /// Within the last 10 seconds, the views were known to reflect the whole log.
+        Live = "live",
+        /// Not for 10 seconds, or the log cannot be reached.
+        Stale = "stale",
+        /// Not for 30 seconds.
+        Down = "down",
+    }
 }
 
 impl Liveness {
     /// The state by the progress of the projector and the connection to the log.
-    #[must_use]
     pub fn of(status: &Status, connection: ConnectionStatus) -> Self {
         let age = status.freshness.age();
         if age >= DOWN_AFTER {
@@ -39,16 +41,6 @@ impl Liveness {
             Self::Stale
         } else {
             Self::Live
-        }
-    }
-
-    /// The name in messages and headers.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Live => "live",
-            Self::Stale => "stale",
-            Self::Down => "down",
         }
     }
 }
@@ -102,7 +94,6 @@ pub struct FeedMonitor {
 
 impl FeedMonitor {
     /// The monitor of a projector and of its connection to the log.
-    #[must_use]
     pub fn new(
         projector: watch::Receiver<Status>,
         connection: watch::Receiver<ConnectionStatus>,
@@ -115,18 +106,15 @@ impl FeedMonitor {
     }
 
     /// The progress of the projector.
-    #[must_use]
     pub fn progress(&self) -> Status {
         self.projector.borrow().clone()
     }
 
     /// Whether the service is connected to the log.
-    #[must_use]
     pub fn connection(&self) -> ConnectionStatus {
         *self.connection.borrow()
     }
 
-    #[must_use]
     pub fn liveness(&self) -> Liveness {
         Liveness::of(&self.progress(), self.connection())
     }

@@ -54,7 +54,6 @@ pub struct Health {
 
 impl Health {
     /// The state of the service now.
-    #[must_use]
     pub fn state(&self) -> ServiceState {
         let fold = self.monitor.progress();
         let has_views = self.views.read_current().is_some();

@@ -3,53 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::history::IncidentKind;
-
-/// Something that is wrong. The first one is named before the others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Reason {
-    /// A full disk stops the fold.
-    DiskFull,
-    /// Another error stops the fold, which starts over.
-    FoldFailed,
-    Stopping,
-    OpeningViews,
-    /// A stream has another history than was read of it.
-    LogDiverged,
-    /// The views are those of another log than the one that is there.
-    ViewsDiverged,
-    /// Nothing was folded since the start or an error, and NATS cannot be reached.
-    LogUnreachable,
-    /// As [`Self::LogUnreachable`], but NATS is connected.
-    LogSilent,
-    CatchingUp,
-    /// There are no views to read.
-    NoViews,
-    KeysNotRead,
-    /// It could not be learned for too long whether keys were revoked.
-    KeysStale,
-    /// The views lag, and those of another replica do not.
-    Lagging,
-    /// NATS is not connected.
-    Disconnected,
-    /// For 30 seconds it is not known whether the views hold the whole log.
-    ViewsDown,
-    /// For 10 seconds it is not known whether the views hold the whole log.
-    ViewsStale,
-    /// For less than 10 seconds it is not known, and the service has been live before.
-    ViewsBehind,
-    /// For less than 10 seconds it is not known, and the service has not been live yet.
-    Starting,
-    /// Views are built in place of others.
-    Rebuilding,
-    /// No snapshot of the views could be written, twice in a row.
-    SnapshotsFail,
-    /// Servers of the log are away, or lack what it has.
-    LogServersAway,
-    /// Acknowledged events can be lost, as far as can be seen.
-    LogAtRisk,
-    MailLate,
-}
+use super::history::IncidentKind as Kind;
 
 // A part of the service, as its users know it. No docstring: it would stand in the OpenAPI document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
@@ -114,141 +68,95 @@ const MAILS_LATE: Impact = Degraded("Mails with keys are late.");
 /// The texts of errors name files, so they are for operators alone.
 const FAILED: &str = "the views cannot be read or written; the admin address has the reason";
 
-impl Reason {
-    /// Every reason, in the order in which they are named.
-    pub const ALL: [Self; 23] = [
-        Self::DiskFull,
-        Self::FoldFailed,
-        Self::Stopping,
-        Self::OpeningViews,
-        Self::LogDiverged,
-        Self::ViewsDiverged,
-        Self::LogUnreachable,
-        Self::LogSilent,
-        Self::CatchingUp,
-        Self::NoViews,
-        Self::KeysNotRead,
-        Self::KeysStale,
-        Self::Lagging,
-        Self::Disconnected,
-        Self::ViewsDown,
-        Self::ViewsStale,
-        Self::ViewsBehind,
-        Self::Starting,
-        Self::Rebuilding,
-        Self::SnapshotsFail,
-        Self::LogServersAway,
-        Self::LogAtRisk,
-        Self::MailLate,
-    ];
-
+/// What a reason means to those who see it.
+#[derive(Debug)]
+pub(crate) struct Meaning {
     /// Why the service is not ready; `None` if it is nevertheless.
-    pub(crate) fn unready(self) -> Option<&'static str> {
-        Some(match self {
-            Self::DiskFull | Self::FoldFailed => FAILED,
-            Self::Stopping => "the service is stopping",
-            Self::OpeningViews => "the views are being opened and checked",
-            // The divergences themselves are named.
-            Self::LogDiverged => "the log has another history than was read",
-            Self::ViewsDiverged => "the log has another history than the views",
-            Self::LogUnreachable => "the log cannot be reached",
-            Self::LogSilent => "the log has not answered yet",
-            Self::CatchingUp => "the views are catching up with the log",
-            Self::NoViews => "there are no views yet",
-            Self::KeysNotRead => "the keys have not been read from the log yet",
-            Self::KeysStale => "it is not known for too long whether keys were revoked",
-            Self::Lagging => "the views lag behind the log, and another replica has fresh ones",
-            Self::Disconnected
-            | Self::ViewsDown
-            | Self::ViewsStale
-            | Self::ViewsBehind
-            | Self::Starting
-            | Self::Rebuilding
-            | Self::SnapshotsFail
-            | Self::LogServersAway
-            | Self::LogAtRisk
-            | Self::MailLate => return None,
-        })
-    }
-
-    /// What it means for the parts of the service, in the order of [`Component::ALL`].
-    pub(crate) fn impacts(self) -> [Impact; 4] {
-        match self {
-            Self::DiskFull | Self::FoldFailed => [NONE, NONE, NOT_SHOWN, NONE],
-            Self::Stopping => [STOPPING, STOPPING, NONE, NONE],
-            Self::OpeningViews | Self::LogUnreachable | Self::LogSilent => {
-                [NONE, NO_NEW_CONNECTIONS, NONE, NONE]
-            }
-            Self::LogDiverged => [AS_OF_LAST_EVENT, NONE, OTHER_HISTORY, NONE],
-            Self::ViewsDiverged => [NONE, NO_NEW_PRICES, NONE, NONE],
-            Self::CatchingUp => [BEING_READ, NO_NEW_CONNECTIONS, NONE, NONE],
-            Self::NoViews => [OPENS_DATA, OPENS_DATA, NONE, NONE],
-            Self::KeysNotRead => [READS_KEYS, READS_KEYS, NONE, NONE],
-            Self::KeysStale => [NOT_ANSWERED, NOT_ANSWERED, NONE, NONE],
-            Self::Lagging => [OLD_ANSWERS, NO_NEW_CONNECTIONS, NONE, NONE],
-            Self::Disconnected => [NONE, NONE, LOG_AWAY, NO_SUBSCRIPTIONS],
-            Self::ViewsDown => [OLD_ANSWERS, NO_PRICES, LOG_SILENT, NO_SUBSCRIPTIONS],
-            Self::ViewsStale => [OLD_ANSWERS, OLD_PRICES, LOG_LATE, NONE],
-            Self::ViewsBehind | Self::Starting => [OLD_ANSWERS, OLD_PRICES, SHOWN_SOON, NONE],
-            Self::Rebuilding => [NONE; 4],
-            Self::SnapshotsFail => [SLOW_STARTS, NONE, NONE, NONE],
-            Self::LogServersAway => [NONE, NONE, FEWER_SERVERS, NONE],
-            Self::LogAtRisk => [NONE, NONE, AT_RISK, NONE],
-            Self::MailLate => [NONE, NONE, NONE, MAILS_LATE],
-        }
-    }
-
+    pub(crate) unready: Option<&'static str>,
+    /// For the parts of the service, in the order of [`Component::ALL`].
+    pub(crate) impacts: [Impact; 4],
     /// What `/status` lists for it.
-    pub(crate) fn incident(self) -> Option<IncidentKind> {
-        match self {
-            Self::DiskFull => Some(IncidentKind::DiskFull),
-            Self::FoldFailed => Some(IncidentKind::FoldRestart),
-            Self::LogDiverged => Some(IncidentKind::Diverged),
-            Self::KeysStale => Some(IncidentKind::KeysUnknown),
-            Self::ViewsDown => Some(IncidentKind::Down),
-            Self::ViewsStale | Self::ViewsBehind => Some(IncidentKind::Stale),
-            Self::Rebuilding => Some(IncidentKind::Rebuild),
-            Self::MailLate => Some(IncidentKind::MailLate),
-            Self::Stopping
-            | Self::OpeningViews
-            | Self::ViewsDiverged
-            | Self::LogUnreachable
-            | Self::LogSilent
-            | Self::CatchingUp
-            | Self::NoViews
-            | Self::KeysNotRead
-            | Self::Lagging
-            | Self::Disconnected
-            | Self::Starting
-            | Self::SnapshotsFail
-            | Self::LogServersAway
-            | Self::LogAtRisk => None,
-        }
-    }
-
+    pub(crate) incident: Option<Kind>,
     /// The alert that an operator gets if it lasts. The runbook in docs/production.md has a section for it.
-    pub(crate) fn alert(self) -> Option<&'static str> {
-        match self {
-            Self::DiskFull | Self::FoldFailed => Some("RailbirdFoldFailed"),
-            Self::LogDiverged | Self::ViewsDiverged => Some("RailbirdLogDiverged"),
-            Self::LogUnreachable | Self::Disconnected => Some("RailbirdLogAway"),
-            Self::LogSilent
-            | Self::CatchingUp
-            | Self::NoViews
-            | Self::KeysNotRead
-            | Self::KeysStale
-            | Self::Lagging => Some("RailbirdNotReady"),
-            Self::ViewsDown => Some("RailbirdViewsOld"),
-            Self::LogServersAway => Some("RailbirdNatsServersAway"),
-            Self::LogAtRisk => Some("RailbirdLogAtRisk"),
-            Self::SnapshotsFail => Some("RailbirdSnapshotsFail"),
-            Self::MailLate => Some("RailbirdMailLate"),
-            Self::Stopping
-            | Self::OpeningViews
-            | Self::ViewsStale
-            | Self::ViewsBehind
-            | Self::Starting
-            | Self::Rebuilding => None,
+    pub(crate) alert: Option<&'static str>,
+}
+
+/// Defines [`Reason`], each with its [`Meaning`].
+macro_rules! reasons {
+    ($($(#[$doc:meta])* $reason:ident: $unready:expr, $impacts:expr, $incident:expr, $alert:expr;)*) => {
+        /// Something that is wrong. The first one is named before the others.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Reason {
+            $($(#[$doc])* $reason,)*
         }
-    }
+
+        impl Reason {
+            /// Every reason, in the order in which they are named.
+            pub const ALL: [Self; [$(stringify!($reason)),*].len()] = [$(Self::$reason),*];
+
+            pub(crate) fn meaning(self) -> Meaning {
+                match self {
+                    $(Self::$reason => Meaning {
+                        unready: $unready,
+                        impacts: $impacts,
+                        incident: $incident,
+                        alert: $alert,
+                    },)*
+                }
+            }
+        }
+    };
+}
+
+reasons! {
+    /// A full disk stops the fold.
+    DiskFull: Some(FAILED), [NONE, NONE, NOT_SHOWN, NONE], Some(Kind::DiskFull), Some("RailbirdFoldFailed");
+    /// Another error stops the fold, which starts over.
+    FoldFailed: Some(FAILED), [NONE, NONE, NOT_SHOWN, NONE], Some(Kind::FoldRestart), Some("RailbirdFoldFailed");
+    Stopping: Some("the service is stopping"), [STOPPING, STOPPING, NONE, NONE], None, None;
+    OpeningViews: Some("the views are being opened and checked"), [NONE, NO_NEW_CONNECTIONS, NONE, NONE], None, None;
+    /// A stream has another history than was read of it. The divergences themselves are named.
+    LogDiverged: Some("the log has another history than was read"),
+        [AS_OF_LAST_EVENT, NONE, OTHER_HISTORY, NONE], Some(Kind::Diverged), Some("RailbirdLogDiverged");
+    /// The views are those of another log than the one that is there.
+    ViewsDiverged: Some("the log has another history than the views"),
+        [NONE, NO_NEW_PRICES, NONE, NONE], None, Some("RailbirdLogDiverged");
+    /// Nothing was folded since the start or an error, and NATS cannot be reached.
+    LogUnreachable: Some("the log cannot be reached"),
+        [NONE, NO_NEW_CONNECTIONS, NONE, NONE], None, Some("RailbirdLogAway");
+    /// As [`Self::LogUnreachable`], but NATS is connected.
+    LogSilent: Some("the log has not answered yet"),
+        [NONE, NO_NEW_CONNECTIONS, NONE, NONE], None, Some("RailbirdNotReady");
+    CatchingUp: Some("the views are catching up with the log"),
+        [BEING_READ, NO_NEW_CONNECTIONS, NONE, NONE], None, Some("RailbirdNotReady");
+    /// There are no views to read.
+    NoViews: Some("there are no views yet"), [OPENS_DATA, OPENS_DATA, NONE, NONE], None, Some("RailbirdNotReady");
+    KeysNotRead: Some("the keys have not been read from the log yet"),
+        [READS_KEYS, READS_KEYS, NONE, NONE], None, Some("RailbirdNotReady");
+    /// It could not be learned for too long whether keys were revoked.
+    KeysStale: Some("it is not known for too long whether keys were revoked"),
+        [NOT_ANSWERED, NOT_ANSWERED, NONE, NONE], Some(Kind::KeysUnknown), Some("RailbirdNotReady");
+    /// The views lag, and those of another replica do not.
+    Lagging: Some("the views lag behind the log, and another replica has fresh ones"),
+        [OLD_ANSWERS, NO_NEW_CONNECTIONS, NONE, NONE], None, Some("RailbirdNotReady");
+    /// NATS is not connected.
+    Disconnected: None, [NONE, NONE, LOG_AWAY, NO_SUBSCRIPTIONS], None, Some("RailbirdLogAway");
+    /// For 30 seconds it is not known whether the views hold the whole log.
+    ViewsDown: None,
+        [OLD_ANSWERS, NO_PRICES, LOG_SILENT, NO_SUBSCRIPTIONS], Some(Kind::Down), Some("RailbirdViewsOld");
+    /// For 10 seconds it is not known whether the views hold the whole log.
+    ViewsStale: None, [OLD_ANSWERS, OLD_PRICES, LOG_LATE, NONE], Some(Kind::Stale), None;
+    /// For less than 10 seconds it is not known, and the service has been live before.
+    ViewsBehind: None, [OLD_ANSWERS, OLD_PRICES, SHOWN_SOON, NONE], Some(Kind::Stale), None;
+    /// For less than 10 seconds it is not known, and the service has not been live yet.
+    Starting: None, [OLD_ANSWERS, OLD_PRICES, SHOWN_SOON, NONE], None, None;
+    /// Views are built in place of others.
+    Rebuilding: None, [NONE; 4], Some(Kind::Rebuild), None;
+    /// No snapshot of the views could be written, twice in a row.
+    SnapshotsFail: None, [SLOW_STARTS, NONE, NONE, NONE], None, Some("RailbirdSnapshotsFail");
+    /// Servers of the log are away, or lack what it has.
+    LogServersAway: None, [NONE, NONE, FEWER_SERVERS, NONE], None, Some("RailbirdNatsServersAway");
+    /// Acknowledged events can be lost, as far as can be seen.
+    LogAtRisk: None, [NONE, NONE, AT_RISK, NONE], None, Some("RailbirdLogAtRisk");
+    MailLate: None, [NONE, NONE, NONE, MAILS_LATE], Some(Kind::MailLate), Some("RailbirdMailLate");
 }

@@ -54,7 +54,6 @@ pub enum KeysState {
 
 impl ServiceState {
     /// Whether the feed receives what happens.
-    #[must_use]
     pub fn liveness(&self) -> Liveness {
         Liveness::of(&self.fold, self.connection)
     }
@@ -104,10 +103,9 @@ impl ServiceState {
     }
 
     /// Why reads are not right, or older than `age_max`; empty if they are as requested.
-    #[must_use]
     pub fn unready(&self, age_max: Option<Duration>) -> String {
         for reason in self.reasons() {
-            match reason.unready() {
+            match reason.meaning().unready {
                 Some(_) if reason == Reason::LogDiverged => return self.diverged(),
                 Some(unready) => return unready.to_owned(),
                 None => {}
@@ -138,7 +136,10 @@ impl ServiceState {
     }
 
     fn conditions(&self) -> Vec<Condition> {
-        let active: Vec<_> = self.reasons().filter_map(|r| r.incident()).collect();
+        let active: Vec<_> = self
+            .reasons()
+            .filter_map(|r| r.meaning().incident)
+            .collect();
         let condition = |kind| Condition {
             kind,
             is_active: active.contains(&kind),
@@ -155,7 +156,7 @@ impl ServiceState {
     pub(crate) fn impact(&self, component: Component) -> Impact {
         let impacts = self
             .reasons()
-            .map(|reason| reason.impacts()[component as usize]);
+            .map(|reason| reason.meaning().impacts[component as usize]);
         impacts.fold(Impact::None, |worst, impact| {
             if impact.severity() > worst.severity() {
                 impact

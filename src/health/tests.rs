@@ -108,14 +108,14 @@ fn each_reason_is_found_and_is_in_all_that_renders_it() {
         let state = state_with(reason);
         assert!(state.reasons().any(|found| found == reason), "{reason:?}");
         assert!(
-            reason.unready().is_none() || !state.unready(None).is_empty(),
+            reason.meaning().unready.is_none() || !state.unready(None).is_empty(),
             "{reason:?}"
         );
-        for (component, impact) in Component::ALL.into_iter().zip(reason.impacts()) {
+        for (component, impact) in Component::ALL.into_iter().zip(reason.meaning().impacts) {
             let worst = state.impact(component).severity();
             assert!(worst >= impact.severity(), "{reason:?}: {component:?}");
         }
-        if let Some(kind) = reason.incident() {
+        if let Some(kind) = reason.meaning().incident {
             let conditions = state.sample(Totals::default(), 0).conditions;
             let condition = conditions.iter().find(|condition| condition.kind == kind);
             assert!(condition.is_some_and(|c| c.is_active), "{reason:?}");
@@ -128,7 +128,10 @@ fn each_alert_of_a_reason_is_there_with_a_section_of_the_runbook() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let alerts = fs::read_to_string(root.join("ops/prometheus/alerts.yml")).expect("alerts");
     let runbook = fs::read_to_string(root.join("docs/production.md")).expect("a runbook");
-    let named: BTreeSet<&str> = Reason::ALL.iter().filter_map(|r| r.alert()).collect();
+    let named: BTreeSet<&str> = Reason::ALL
+        .iter()
+        .filter_map(|r| r.meaning().alert)
+        .collect();
     assert!(named.len() > 4, "{named:?}");
     for alert in named {
         assert!(alerts.contains(&format!("- alert: {alert}\n")), "{alert}");

@@ -141,7 +141,7 @@ pub(super) struct ErrorMessage(pub(super) String);
 impl ApiError {
     /// The service is not ready for a reason.
     pub(super) fn unready(reason: Reason) -> Self {
-        Self::NotReady(capitalized(reason.unready().unwrap_or_default()))
+        Self::NotReady(capitalized(reason.meaning().unready.unwrap_or_default()))
     }
 
     pub(super) fn internal(error: impl ToString) -> Self {

@@ -1,13 +1,12 @@
 //! `/api/v1/horses`: the search by name, a profile, and its form.
 
-use axum::response::Response;
 use events::HorseNo;
 use projections::horse_form::RowKind;
 use projections::json::JsonObject;
 use projections::{horse_profile, keys};
 
 use super::error::ApiError;
-use super::paging::{PageRows, next_link, next_path, read_page};
+use super::paging::{PageRows, next_path, pages};
 use super::params::QueryParams;
 use super::request::{Answer, ApiRequest, resource};
 use super::routes::Routes;
@@ -18,23 +17,16 @@ const INVALID_AFTER: &str = "after is the position from `next` of the page befor
 
 pub(super) fn router() -> Routes {
     Routes::default()
-        .route(
-            "/api/v1/horses",
-            resource(&["after", "limit", "name"], search),
-        )
+        .route("/api/v1/horses", pages(&["after", "limit", "name"], search))
         .route("/api/v1/horses/{horse_no}", resource(&[], profile))
         .route(
             "/api/v1/horses/{horse_no}/form",
-            resource(&["after", "before", "limit"], form),
+            pages(&["after", "before", "limit"], form),
         )
 }
 
-async fn search(request: ApiRequest) -> Result<Response, ApiError> {
-    read_page(request, search_page).await
-}
-
 /// The profiles of the horses whose names begin with `name`, and after the position of an earlier page, by name.
-fn search_page(request: &ApiRequest) -> Result<Answer, ApiError> {
+fn search(request: &ApiRequest) -> Result<Answer, ApiError> {
     let mut page = PageRows::of(&request.query)?;
     let prefix = keys::horses_named(request.query.get("name").unwrap_or_default());
     let first = match request.query.get("after") {
@@ -62,14 +54,11 @@ fn search_page(request: &ApiRequest) -> Result<Answer, ApiError> {
         key_before = key;
     }
     let json = JsonObject::new().list("horses", page.list());
-    let json = json.field("next", &next).finish();
-    let links = next_link(&next).into_iter().collect();
-    Ok(Answer { json, links })
+    Ok(Answer::page(json, &next))
 }
 
-async fn profile(request: ApiRequest) -> Result<Response, ApiError> {
-    let horse_no = request.path.horse_no()?;
-    request.answer(|request| find(request, &horse_no))
+fn profile(request: &ApiRequest) -> Result<Answer, ApiError> {
+    Ok(find(request, &request.path.horse_no()?)?.into())
 }
 
 fn find(request: &ApiRequest, horse_no: &HorseNo) -> Result<Vec<u8>, ApiError> {
@@ -79,12 +68,8 @@ fn find(request: &ApiRequest, horse_no: &HorseNo) -> Result<Vec<u8>, ApiError> {
         .ok_or_else(|| ApiError::Internal(format!("the profile of {horse_no} is damaged")))
 }
 
-async fn form(request: ApiRequest) -> Result<Response, ApiError> {
-    read_page(request, form_page).await
-}
-
 /// The rows before a date, and after the position of an earlier page, newest first. The limit counts those of `form`.
-fn form_page(request: &ApiRequest) -> Result<Answer, ApiError> {
+fn form(request: &ApiRequest) -> Result<Answer, ApiError> {
     #[derive(serde::Deserialize)]
     struct ProfileName {
         horse_name: String,
@@ -120,11 +105,8 @@ fn form_page(request: &ApiRequest) -> Result<Answer, ApiError> {
         .field("horse_no", &horse_no)
         .field("horse_name", &horse_name)
         .list("form", placed.list())
-        .list("unplaced", unplaced.list())
-        .field("next", &next)
-        .finish();
-    let links = next_link(&next).into_iter().collect();
-    Ok(Answer { json, links })
+        .list("unplaced", unplaced.list());
+    Ok(Answer::page(json, &next))
 }
 
 /// The key before which the rows of a page are.

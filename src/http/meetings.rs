@@ -1,26 +1,21 @@
 //! `/api/v1/meetings`.
 
-use axum::response::Response;
 use projections::json::JsonObject;
 use projections::keys;
 
 use super::error::ApiError;
-use super::paging::{PageRows, next_link, next_path, read_page};
-use super::request::{Answer, ApiRequest, resource};
+use super::paging::{PageRows, next_path, pages};
+use super::request::{Answer, ApiRequest};
 use super::routes::Routes;
 
 pub(super) fn router() -> Routes {
     Routes::default().route(
         "/api/v1/meetings",
-        resource(&["after", "from", "limit", "to"], list),
+        pages(&["after", "from", "limit", "to"], list),
     )
 }
 
-async fn list(request: ApiRequest) -> Result<Response, ApiError> {
-    read_page(request, list_page).await
-}
-
-fn list_page(request: &ApiRequest) -> Result<Answer, ApiError> {
+fn list(request: &ApiRequest) -> Result<Answer, ApiError> {
     let mut page = PageRows::of(&request.query)?;
     let from = request.query.date("from")?;
     let to = request.query.date("to")?;
@@ -49,10 +44,6 @@ fn list_page(request: &ApiRequest) -> Result<Answer, ApiError> {
         key_before = key;
     }
     let json = JsonObject::new().list("meetings", page.list());
-    let json = json
-        .field("more", &!next.is_empty())
-        .field("next", &next)
-        .finish();
-    let links = next_link(&next).into_iter().collect();
-    Ok(Answer { json, links })
+    let json = json.field("more", &!next.is_empty());
+    Ok(Answer::page(json, &next))
 }

@@ -1,13 +1,12 @@
 //! `/api/v1/odds/{date}/{race_number}` and its history.
 
-use axum::response::Response;
 use events::{RaceKey, RaceNumber};
 use projections::json::JsonObject;
 use projections::keys;
 
 use super::error::ApiError;
 use super::meeting_choice::MeetingChoice;
-use super::paging::{PageRows, next_link, read_page};
+use super::paging::{PageRows, pages};
 use super::request::{Answer, ApiRequest, resource};
 use super::routes::Routes;
 
@@ -19,22 +18,18 @@ pub(super) fn router() -> Routes {
         )
         .route(
             "/api/v1/odds/{date}/{race_number}/history",
-            resource(&["after", "limit", "venue"], history),
+            pages(&["after", "limit", "venue"], history),
         )
 }
 
-async fn board(request: ApiRequest) -> Result<Response, ApiError> {
+fn board(request: &ApiRequest) -> Result<Answer, ApiError> {
     request.require_odds(None)?;
-    request.answer(|request| Ok(find(request)?.1))
-}
-
-async fn history(request: ApiRequest) -> Result<Response, ApiError> {
-    request.require_odds(None)?;
-    read_page(request, history_page).await
+    Ok(find(request)?.1.into())
 }
 
 /// The board with its quotes after the `after`th one, in the order of the log.
-fn history_page(request: &ApiRequest) -> Result<Answer, ApiError> {
+fn history(request: &ApiRequest) -> Result<Answer, ApiError> {
+    request.require_odds(None)?;
     let mut page = PageRows::of(&request.query)?;
     let after = request.query.number("after")?.unwrap_or(0);
     let (race, board) = find(request)?;
@@ -44,9 +39,7 @@ fn history_page(request: &ApiRequest) -> Result<Answer, ApiError> {
     let path = format!("/api/v1/odds/{}/{}/history", race.date, race.race_number);
     let next = page.next(more, after, &path, &request.query);
     let json = JsonObject::from_rendered(board).list("history", page.list());
-    let json = json.field("next", &next).finish();
-    let links = next_link(&next).into_iter().collect();
-    Ok(Answer { json, links })
+    Ok(Answer::page(json, &next))
 }
 
 /// The fields of a board that the answer depends on.

@@ -1,6 +1,12 @@
 //! [`PageRows`]: the rows of one page of a long list, and the path of the next page.
 
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::request::Parts;
 use axum::response::Response;
+use axum::routing::{MethodRouter, get};
+use projections::json::JsonObject;
 use projections::{StoreError, View};
 use serde_json::value::RawValue;
 use tokio::sync::Semaphore;
@@ -9,6 +15,7 @@ use tokio::task::spawn_blocking;
 use super::error::ApiError;
 use super::params::QueryParams;
 use super::request::{Answer, ApiRequest};
+use super::state::App;
 
 /// The largest `limit`, by the contract.
 pub(super) const LIMIT_MAX: usize = 1000;
@@ -116,12 +123,32 @@ pub(super) fn next_path(path: &str, query: &QueryParams, after: &str) -> String 
 }
 
 /// The `Link` to a page; none if there is no next one.
-pub(super) fn next_link(next: &str) -> Option<String> {
+fn next_link(next: &str) -> Option<String> {
     (!next.is_empty()).then(|| format!("<{next}>; rel=\"next\""))
 }
 
+impl Answer {
+    /// A page of a list, and the `Link` to the next one.
+    pub(super) fn page(json: JsonObject, next: &str) -> Self {
+        let json = json.field("next", next).finish();
+        let links = next_link(next).into_iter().collect();
+        Self { json, links }
+    }
+}
+
+/// A resource with the pages of a long list.
+pub(super) fn pages(
+    parameters: &'static [&'static str],
+    read: fn(&ApiRequest) -> Result<Answer, ApiError>,
+) -> MethodRouter<Arc<App>> {
+    get(async move |State(app): State<Arc<App>>, mut parts: Parts| {
+        let request = ApiRequest::read(&mut parts, &app, parameters).await?;
+        read_page(request, read).await
+    })
+}
+
 /// Reads a page on a thread of its own, so that it does not delay other requests.
-pub(super) async fn read_page(
+async fn read_page(
     request: ApiRequest,
     read: fn(&ApiRequest) -> Result<Answer, ApiError>,
 ) -> Result<Response, ApiError> {

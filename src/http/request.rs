@@ -61,26 +61,19 @@ impl From<Vec<u8>> for Answer {
 }
 
 /// A resource whose query may have these parameters, and no others: a name that is mistyped would give another answer.
-pub(super) fn resource<H, F>(
+pub(super) fn resource(
     parameters: &'static [&'static str],
-    handler: H,
-) -> MethodRouter<Arc<App>>
-where
-    H: Fn(ApiRequest) -> F + Clone + Send + Sync + 'static,
-    F: Future<Output = Result<Response, ApiError>> + Send + 'static,
-{
-    get(move |State(app): State<Arc<App>>, mut parts: Parts| {
-        let handler = handler.clone();
-        async move {
-            let request = ApiRequest::read(&mut parts, &app, parameters).await?;
-            handler(request).await
-        }
+    read: fn(&ApiRequest) -> Result<Answer, ApiError>,
+) -> MethodRouter<Arc<App>> {
+    get(async move |State(app): State<Arc<App>>, mut parts: Parts| {
+        let request = ApiRequest::read(&mut parts, &app, parameters).await?;
+        request.answer(read)
     })
 }
 
 impl ApiRequest {
     /// Checks a request, and waits until the views reflect what it asks for.
-    async fn read(
+    pub(super) async fn read(
         parts: &mut Parts,
         app: &Arc<App>,
         parameters: &[&str],
@@ -152,13 +145,13 @@ impl ApiRequest {
 
     /// Responds with what `read` reads from the store: all of it as of one sequence, however many views it is made of.
     /// `read` may be called more than once.
-    pub(super) fn answer<T: Into<Answer>>(
+    pub(super) fn answer(
         self,
-        read: impl Fn(&Self) -> Result<T, ApiError>,
+        read: fn(&Self) -> Result<Answer, ApiError>,
     ) -> Result<Response, ApiError> {
         let (answer, seq) = self.store.read_consistently(|| read(&self))?;
         match answer {
-            Ok(answer) => Ok(self.respond(answer.into(), seq)),
+            Ok(answer) => Ok(self.respond(answer, seq)),
             Err(error) => Err(self.app.unless_caught_up(self.was_caught_up, error)),
         }
     }

@@ -1,42 +1,38 @@
 //! `/api/v1/results/{date}`, one race of it, and the revisions of its result and its dividends.
 
-use axum::response::Response;
 use events::{RaceKey, RaceNumber};
 use projections::keys;
 
 use super::error::ApiError;
 use super::meeting_choice::{MeetingChoice, races_of_meeting};
-use super::paging::{PageRows, next_link, read_page};
+use super::paging::{PageRows, pages};
 use super::request::{Answer, ApiRequest, resource};
 use super::routes::Routes;
 
 pub(super) fn router() -> Routes {
     Routes::default()
-        .route("/api/v1/results/{date}", resource(&["venue"], meeting))
+        .route(
+            "/api/v1/results/{date}",
+            resource(&["venue"], |request| {
+                races_of_meeting(request, keys::results)
+            }),
+        )
         .route(
             "/api/v1/results/{date}/{race_number}",
-            resource(&["venue"], race),
+            resource(&["venue"], |request| {
+                view_of_race(request, RaceAnswer::Result)
+            }),
         )
         .route(
             "/api/v1/results/{date}/{race_number}/revisions",
-            resource(&["after", "limit", "venue"], revisions),
+            pages(&["after", "limit", "venue"], revisions),
         )
         .route(
             "/api/v1/results/{date}/{race_number}/dividends",
-            resource(&["venue"], dividends),
+            resource(&["venue"], |request| {
+                view_of_race(request, RaceAnswer::Dividends)
+            }),
         )
-}
-
-async fn meeting(request: ApiRequest) -> Result<Response, ApiError> {
-    request.answer(|request| races_of_meeting(request, keys::results))
-}
-
-async fn race(request: ApiRequest) -> Result<Response, ApiError> {
-    request.answer(|request| view_of_race(request, RaceAnswer::Result))
-}
-
-async fn dividends(request: ApiRequest) -> Result<Response, ApiError> {
-    request.answer(|request| view_of_race(request, RaceAnswer::Dividends))
 }
 
 /// What is answered about a race.
@@ -60,12 +56,8 @@ fn view_of_race(request: &ApiRequest, view: RaceAnswer) -> Result<Answer, ApiErr
     Ok(Answer { json, links })
 }
 
-async fn revisions(request: ApiRequest) -> Result<Response, ApiError> {
-    read_page(request, revisions_page).await
-}
-
 /// The revisions after the `after`th one, in the order of the log.
-fn revisions_page(request: &ApiRequest) -> Result<Answer, ApiError> {
+fn revisions(request: &ApiRequest) -> Result<Answer, ApiError> {
     let mut page = PageRows::of(&request.query)?;
     let after = request.query.number("after")?.unwrap_or(0);
     let (choice, race) = choose_race(request)?;
@@ -82,13 +74,9 @@ fn revisions_page(request: &ApiRequest) -> Result<Answer, ApiError> {
     let path = format!("/api/v1/results/{date}/{race_number}/revisions");
     let next = page.next(more, after, &path, &request.query);
     let json = choice.object().field("race_number", &race.race_number);
-    let json = json
-        .list("revisions", page.list())
-        .field("next", &next)
-        .finish();
-    let mut links = choice.links(request.uri.path());
-    links.extend(next_link(&next));
-    Ok(Answer { json, links })
+    let mut page = Answer::page(json.list("revisions", page.list()), &next);
+    page.links.splice(0..0, choice.links(request.uri.path()));
+    Ok(page)
 }
 
 /// The race of the path, in the meeting that the query chooses.

@@ -13,7 +13,7 @@ use super::error::ApiError;
 use super::state::App;
 use crate::health::{SourceHealth, SourceState};
 use crate::log::{ACCOUNTS, ADDRESSES, KEY_USE, RACING};
-use crate::metrics::{self, ServiceGauges};
+use crate::metrics;
 
 /// All metrics. What a disk may delay, and the open files, which have to be listed, are measured on a blocking thread.
 pub(super) async fn scrape(State(app): State<Arc<App>>) -> Result<impl IntoResponse, ApiError> {
@@ -21,11 +21,15 @@ pub(super) async fn scrape(State(app): State<Arc<App>>) -> Result<impl IntoRespo
     let measured = spawn_blocking(move || {
         metrics::process();
         let store_bytes = views.current().and_then(|store| store.size_on_disk().ok());
-        metrics::store(store_bytes.unwrap_or(0), views.free_bytes());
+        metrics::set("railbird_store_bytes", store_bytes.unwrap_or(0) as f64);
+        if let Some(free) = views.free_bytes() {
+            metrics::set("railbird_store_disk_free_bytes", free as f64);
+        }
     });
     measured.await.map_err(ApiError::internal)?;
     // Last, because this changes by the moment.
-    metrics::service(&gauges(&app));
+    set_gauges(&app);
+    set_gauges_of_streams(&app);
     let sources = app.health.monitor.sources.states();
     let alive = |source: &SourceHealth| source.state != SourceState::Down;
     metrics::sources_alive(
@@ -34,32 +38,40 @@ pub(super) async fn scrape(State(app): State<Arc<App>>) -> Result<impl IntoRespo
             .map(|source| (&*source.source, alive(source))),
     );
     metrics::races_due(app.feed.races_due(Timestamp::now()));
-    metrics::log_health(&log_health(&app));
     if let Some((position, digest)) = views_of(&app) {
-        metrics::views(position, digest);
+        metrics::set("railbird_views_position", position as f64);
+        metrics::set("railbird_views_digest", digest as f64);
     }
     let content_type = [(CONTENT_TYPE, "text/plain; version=0.0.4")];
     Ok((content_type, metrics::render()))
 }
 
 /// What the gauges show of the service now.
-fn gauges(app: &App) -> ServiceGauges {
+fn set_gauges(app: &App) {
     let state = app.health.state();
-    ServiceGauges {
-        is_ready: state.unready(None).is_empty(),
-        is_connected: state.connection.up,
-        seq: state.fold.reached().0,
-        pending: state.fold.reached().1,
-        missing: state.fold.missing,
-        lag: state.fold.freshness.age(),
-        last_event: state.fold.recorded_at.map(|at| at.timestamp()),
-        is_fold_failed: state.fold.failure.is_some(),
-        rebuilds: state.fold.rebuilds,
-        keys: app.keys.count(),
-        are_keys_complete: app.keys.is_complete(),
-        keys_age: app.keys.age(),
-        mails: app.ledger.borrow().waiting_mails(Timestamp::now()),
-    }
+    let (seq, pending) = state.fold.reached();
+    let last_event = state.fold.recorded_at.map(|at| at.timestamp());
+    let (mails, oldest_mail) = app.ledger.borrow().waiting_mails(Timestamp::now());
+    metrics::set_flag("railbird_ready", state.unready(None).is_empty());
+    metrics::set_flag("railbird_log_connected", state.connection.up);
+    metrics::set("railbird_log_seq", seq as f64);
+    metrics::set("railbird_log_pending", pending as f64);
+    metrics::set("railbird_log_missing", state.fold.missing as f64);
+    metrics::set(
+        "railbird_log_lag_seconds",
+        state.fold.freshness.age().as_secs_f64(),
+    );
+    metrics::set_time(
+        "railbird_last_event_timestamp_seconds",
+        last_event.unwrap_or_default(),
+    );
+    metrics::set_flag("railbird_fold_failed", state.fold.failure.is_some());
+    metrics::rebuilds(state.fold.rebuilds);
+    metrics::set("railbird_keys", app.keys.count() as f64);
+    metrics::set_flag("railbird_keys_complete", app.keys.is_complete());
+    metrics::set("railbird_keys_age_seconds", app.keys.age().as_secs_f64());
+    metrics::set("railbird_mails_waiting", mails as f64);
+    metrics::set("railbird_mails_oldest_seconds", oldest_mail.as_secs_f64());
 }
 
 /// 48 bits of a hash of what the views are of, and of their digest: a metric holds them exactly. The history is not in
@@ -75,13 +87,17 @@ fn views_of(app: &App) -> Option<(u64, u64)> {
     Some((position, digest.prefix()))
 }
 
-/// By stream: whether it has another history than the service has read, and how many of its settings drifted.
-fn log_health(app: &App) -> [(&'static str, bool, usize); 4] {
+/// Whether each stream has another history than the service has read, and how many of its settings drifted.
+fn set_gauges_of_streams(app: &App) {
     let divergences = app.continuity.divergences();
     let durability = app.health.durability.borrow();
-    [RACING, ACCOUNTS, ADDRESSES, KEY_USE].map(|stream| {
-        let drift = durability.as_ref().and_then(|d| d.drift.get(stream.name));
-        let is_diverged = divergences.contains_key(stream.name);
-        (stream.name, is_diverged, drift.map_or(0, Vec::len))
-    })
+    for stream in [RACING, ACCOUNTS, ADDRESSES, KEY_USE].map(|stream| stream.name) {
+        let drift = durability
+            .as_ref()
+            .and_then(|found| found.drift.get(stream));
+        let drift = drift.map_or(0, Vec::len) as f64;
+        let is_diverged = f64::from(u8::from(divergences.contains_key(stream)));
+        metrics::set_of_stream("railbird_log_diverged", stream, is_diverged);
+        metrics::set_of_stream("railbird_log_settings_drift", stream, drift);
+    }
 }

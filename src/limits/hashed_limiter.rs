@@ -26,7 +26,6 @@ pub struct HashedLimiter {
 
 impl HashedLimiter {
     /// A limit of a number of requests in a period for each client.
-    #[must_use]
     pub fn new(limit: NonZeroU32, period: Duration) -> Self {
         Self {
             limit: Gcra::new(limit, period),

@@ -37,7 +37,6 @@ pub enum Period {
 
 impl Period {
     /// The name of the period.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Minute => "minute",
@@ -79,7 +78,6 @@ pub struct Exceeded {
 
 impl Meter {
     /// A meter with full quotas.
-    #[must_use]
     pub fn new(plan: Arc<Plan>) -> Self {
         let quota = |period, limit: Option<NonZeroU32>| {
             limit.map(|limit| PeriodQuota {
@@ -97,7 +95,6 @@ impl Meter {
         }
     }
 
-    #[must_use]
     pub fn plan(&self) -> &Arc<Plan> {
         &self.plan
     }
@@ -115,7 +112,6 @@ impl Meter {
     }
 
     /// The use of the limit of a period; `None` without a limit. Counts nothing.
-    #[must_use]
     pub fn usage(&self, period: Period) -> Option<Usage> {
         let quota = match period {
             Period::Minute => self.minute.as_ref(),

@@ -30,13 +30,11 @@ impl From<IpAddr> for Network {
 
 impl Network {
     /// The network without the part that could name a person.
-    #[must_use]
     pub fn coarse(self) -> CoarseNetwork {
         self.0.into()
     }
 
     /// What one customer of a provider can have: an IPv4 address, or the /48 of an IPv6 address.
-    #[must_use]
     pub fn customer(self) -> Self {
         Self(match self.0 {
             IpAddr::V4(address) => address.into(),
@@ -62,13 +60,11 @@ impl CoarseNetwork {
     const IS_V6: NonZeroU64 = NonZeroU64::new(1 << 63).expect("not zero");
 
     /// The network as a number, which is not 0.
-    #[must_use]
     pub fn to_bits(self) -> u64 {
         self.0.get()
     }
 
     /// The network of a number that [`to_bits`](Self::to_bits) returned; `None` for 0.
-    #[must_use]
     pub fn from_bits(bits: u64) -> Option<Self> {
         NonZeroU64::new(bits).map(Self)
     }
@@ -123,7 +119,6 @@ pub struct Proxies(Vec<IpNet>);
 
 impl Proxies {
     /// The proxies in these networks.
-    #[must_use]
     pub fn new(trusted: Vec<IpNet>) -> Self {
         Self(trusted)
     }
@@ -142,7 +137,6 @@ impl Proxies {
     ///
     /// Each proxy appends the address of its own client. So the list is read from its end while the proxies are
     /// trusted; the entries before that may be forged.
-    #[must_use]
     pub fn client<'a>(
         &self,
         peer: IpAddr,
@@ -160,7 +154,6 @@ impl Proxies {
     }
 
     /// Whether an address is one of them.
-    #[must_use]
     pub fn is_trusted(&self, address: IpAddr) -> bool {
         self.0.iter().any(|network| network.contains(&address))
     }

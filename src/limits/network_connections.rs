@@ -32,7 +32,6 @@ pub struct NetworkPermit {
 
 impl NetworkConnections {
     /// Allows each network so many connections.
-    #[must_use]
     pub fn new(connections_max: usize) -> Self {
         Self {
             connections_max,

@@ -50,7 +50,6 @@ pub struct Plan {
 
 impl Plan {
     /// Whether odds can be read that have not changed for a time; `None` is the longest.
-    #[must_use]
     pub fn includes_odds(&self, unchanged: Option<SignedDuration>) -> bool {
         let is_old = |after| unchanged.is_none_or(|unchanged| unchanged >= after);
         self.connections.is_some() || self.odds_after.is_some_and(is_old)
@@ -133,13 +132,11 @@ impl Plans {
     }
 
     /// The plan with a name.
-    #[must_use]
     pub fn get(&self, name: &str) -> Option<&Arc<Plan>> {
         self.iter().find(|plan| plan.name.as_str() == name)
     }
 
     /// The names of all plans, separated by commas.
-    #[must_use]
     pub fn names(&self) -> String {
         let names: Vec<_> = self.iter().map(|plan| plan.name.as_str()).collect();
         names.join(", ")
@@ -147,7 +144,6 @@ impl Plans {
 
     /// The tightest plan, under a name that is not configured: of each limit the least that a plan allows, and odds
     /// only if all plans include them. So a mistake in a name never gives more than any plan does.
-    #[must_use]
     pub fn tightest(&self, name: Text) -> Plan {
         let least = |limit: fn(&Plan) -> Option<NonZeroU32>| {
             self.iter().filter_map(|plan| limit(plan)).min()

@@ -26,22 +26,10 @@ pub struct NatsConfig {
     pub replicas: Replicas,
 }
 
-impl From<&str> for NatsConfig {
-    fn from(url: &str) -> Self {
-        Self::from(url.to_owned())
-    }
-}
-
-impl From<&String> for NatsConfig {
-    fn from(url: &String) -> Self {
-        Self::from(url.clone())
-    }
-}
-
-impl From<String> for NatsConfig {
-    fn from(url: String) -> Self {
+impl<T: Into<String>> From<T> for NatsConfig {
+    fn from(url: T) -> Self {
         Self {
-            url,
+            url: url.into(),
             ..Self::default()
         }
     }

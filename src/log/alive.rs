@@ -25,8 +25,7 @@ impl Log {
         alive: impl Fn(&str),
     ) -> Result<Infallible, LogError> {
         let closed = |error: String| LogError::Unreachable(error);
-        let client = &self.server.nats().client;
-        let subscribed = client.subscribe(format!("{ALIVE}>")).await;
+        let subscribed = self.client().subscribe(format!("{ALIVE}>")).await;
         let mut messages = subscribed.map_err(|error| closed(error.to_string()))?;
         let mut status = self.connection();
         loop {
@@ -46,8 +45,10 @@ impl Log {
         let mut ticks = interval(ALIVE_EVERY);
         loop {
             ticks.tick().await;
-            let client = &self.server.nats().client;
-            let sent = client.publish(format!("{ALIVE}{source}"), "".into()).await;
+            let sent = self
+                .client()
+                .publish(format!("{ALIVE}{source}"), "".into())
+                .await;
             if let Err(error) = sent {
                 return tracing::warn!(%error, source, "the source cannot show that it is alive");
             }

@@ -48,7 +48,6 @@ pub struct Outgoing {
 
 impl Outgoing {
     /// A message of an event with the bytes that it was read from.
-    #[must_use]
     pub fn new(envelope: &Envelope, payload: Vec<u8>) -> Self {
         Self {
             subject: envelope.event.subject().to_string(),

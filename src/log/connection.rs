@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use async_nats::header::NATS_MESSAGE_ID;
 use async_nats::jetstream::{self, context};
-use async_nats::{ConnectErrorKind, ConnectOptions, Event, HeaderMap};
+use async_nats::{ConnectErrorKind, ConnectOptions, Event, HeaderMap, Subscriber};
+use bytes::Bytes;
 use tokio::sync::{Notify, watch};
 use tokio_util::task::AbortOnDropHandle;
 
@@ -284,7 +285,7 @@ impl Log {
 
     /// Sends everything that is buffered and closes the connection.
     pub async fn close(&self) {
-        if let Err(error) = self.server.nats().client.drain().await {
+        if let Err(error) = self.client().drain().await {
             tracing::debug!(%error, "the connection was closed already");
         }
     }
@@ -338,6 +339,25 @@ impl Log {
             answer = request => answer.map_err(|error| self.jetstream_error(&*error.into())),
             denied = self.permissions.denied(is_api) => Err(denied),
         }
+    }
+
+    pub(super) fn client(&self) -> &async_nats::Client {
+        &self.server.nats().client
+    }
+
+    /// Publishes a request that several servers, or several messages, may answer.
+    pub(super) async fn request_many(
+        &self,
+        subject: String,
+        request: Bytes,
+    ) -> Result<Subscriber, LogError> {
+        let client = self.client();
+        let inbox = client.new_inbox();
+        let answers = client.subscribe(inbox.clone()).await;
+        let answers = answers.map_err(|error| self.jetstream_error(&error))?;
+        let sent = client.publish_with_reply(subject, inbox, request).await;
+        sent.map_err(|error| self.jetstream_error(&error))?;
+        Ok(answers)
     }
 
     /// An error of a request, as an error of the connection while that is down.

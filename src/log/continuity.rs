@@ -172,7 +172,6 @@ impl Continuity {
     }
 
     /// The last message that was read of a stream.
-    #[must_use]
     pub fn read_position(&self, stream: StreamName) -> Option<ReadPosition> {
         self.read_position_of(stream.name)
     }
@@ -193,7 +192,6 @@ impl Continuity {
     }
 
     /// The streams that do not continue what was read of them.
-    #[must_use]
     pub fn divergences(&self) -> BTreeMap<&'static str, Divergence> {
         self.0.divergences.borrow().clone()
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use async_nats::StatusCode;
 use async_nats::jetstream::stream::{DiscardPolicy, PeerInfo};
+use bytes::Bytes;
 use futures::StreamExt;
 use serde::Serialize;
 use serde_json::Value;
@@ -98,14 +99,12 @@ impl JetStreamServer {
 
 impl Durability {
     /// Whether the streams that keep the log are among what was checked: at the first start they are created meanwhile.
-    #[must_use]
     pub fn is_complete(&self) -> bool {
         let mut streams = [RACING, ACCOUNTS].into_iter();
         streams.all(|stream| self.drift.contains_key(stream.name))
     }
 
     /// Why an acknowledged event can be lost, or it cannot be seen that none can; empty if none can be.
-    #[must_use]
     pub fn risks(&self) -> Vec<String> {
         let mut risks = Vec::new();
         if self.servers.is_empty() {
@@ -150,7 +149,7 @@ impl Log {
                     });
                     // While a stream has no leader, its settings are those of before.
                     if is_complete || risks > 0 {
-                        metrics::log_risks(risks);
+                        metrics::set("railbird_log_risks", risks as f64);
                     }
                     if is_complete { CHECK_EVERY } else { RETRY }
                 }
@@ -176,13 +175,18 @@ impl Log {
             answering,
             ..
         } = self.servers().await?;
-        metrics::nats_servers(expected, answering.len());
+        metrics::set("railbird_nats_servers_expected", expected as f64);
+        metrics::set("railbird_nats_servers_answering", answering.len() as f64);
         // A server without a name has another one after each start, so the names are no labels.
         let usage = |server: &&JetStreamServer| {
             server.storage.saturating_mul(100) / server.storage_max.max(1)
         };
         if let Some(fullest) = answering.values().max_by_key(usage) {
-            metrics::nats_storage(fullest.storage, fullest.storage_max);
+            metrics::set("railbird_nats_storage_bytes", fullest.storage as f64);
+            metrics::set(
+                "railbird_nats_storage_bytes_max",
+                fullest.storage_max as f64,
+            );
         }
         let mut found = Durability::default();
         if answering.len() < expected {
@@ -228,7 +232,10 @@ impl Log {
         let drift = drift(&wanted, &info, stream.keeps_all());
         found.drift.insert(name, drift);
         let limit = u64::try_from(info.config.max_bytes).unwrap_or(0);
-        metrics::log_size(name, info.state.bytes, (limit > 0).then_some(limit));
+        metrics::set_of_stream("railbird_log_bytes", name, info.state.bytes as f64);
+        if limit > 0 {
+            metrics::set_of_stream("railbird_log_bytes_max", name, limit as f64);
+        }
         if stream.keeps_all() && is_nearly_full(info.state.bytes, limit) {
             found.nearly_full.push(format!(
                 "the stream {name} has less than 10 % of its max_bytes left"
@@ -236,7 +243,7 @@ impl Log {
         }
         let followers = info.cluster.iter().flat_map(|cluster| &cluster.replicas);
         let behind: Vec<&PeerInfo> = followers.filter(|peer| !follows(peer)).collect();
-        metrics::log_followers_behind(name, behind.len());
+        metrics::set_of_stream("railbird_log_followers_behind", name, behind.len() as f64);
         let behind = behind.iter().map(|peer| {
             let server = &peer.name;
             format!("nats-server {server} is away or behind in the stream {name}")
@@ -266,16 +273,7 @@ impl Log {
     /// Returns a [`LogError`] if none answers.
     pub async fn servers(&self) -> Result<NatsServers, LogError> {
         let mut servers = NatsServers::default();
-        let inbox = self.server.nats().client.new_inbox();
-        let subscribed = self.server.nats().client.subscribe(inbox.clone()).await;
-        let mut answers = subscribed.map_err(|error| self.jetstream_error(&error))?;
-        let request = self
-            .server
-            .nats()
-            .client
-            .publish_with_reply(VARZ, inbox, "".into());
-        let sent = request.await;
-        sent.map_err(|error| self.jetstream_error(&error))?;
+        let mut answers = self.request_many(VARZ.to_owned(), Bytes::new()).await?;
         let until = Instant::now() + REQUEST_TIMEOUT;
         while servers.answering.len() < servers.expected.clamp(1, SERVERS_MAX) {
             let answer = tokio::select! {

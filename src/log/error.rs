@@ -60,6 +60,9 @@ pub enum LogError {
         setting: &'static str,
     },
     /// A stream that is to be restored exists.
+    /// The message that was asked for does not exist, or not any more.
+    #[error("there is no such message")]
+    NoMessage,
     #[error("the stream {0} exists")]
     StreamExists(&'static str),
     /// The server rejected the user, the password or the credentials.

@@ -51,7 +51,6 @@ pub struct Freshness {
 
 impl Freshness {
     /// A reader that starts now.
-    #[must_use]
     pub fn new() -> Self {
         Self {
             heads: VecDeque::new(),
@@ -74,13 +73,11 @@ impl Freshness {
     }
 
     /// Whether a question that was asked at this time or later has proved it.
-    #[must_use]
     pub fn is_proved_since(&self, time: Uptime) -> bool {
         self.proved_at >= time
     }
 
     /// The time since the latest proof; since the start if there is none.
-    #[must_use]
     pub fn age(&self) -> Duration {
         self.age_at(Uptime::now())
     }

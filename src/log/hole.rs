@@ -4,7 +4,6 @@
 //! numbers do not show it: they count what a consumer sent. So a reader asks the server about each hole before it goes
 //! on behind it.
 
-use async_nats::jetstream::response::Response;
 use async_nats::jetstream::stream::ClusterInfo;
 use serde::Deserialize;
 use serde_json::json;
@@ -81,16 +80,11 @@ impl Log {
             );
             return Ok(false);
         }
-        let api = format!("STREAM.INFO.{stream_name}");
-        let no_details = json!({});
-        let request = self.server.request(api.clone(), &no_details);
-        let response: Response<InfoResponse> = self.request(&[&api], request).await?;
-        let state = match response {
-            Response::Ok(response) if is_led(response.cluster.as_ref()) => response.state,
-            Response::Ok(_) => return Err(LogError::NoLeader(format!("the stream {stream_name}"))),
-            Response::Err { error } => return Err(self.jetstream_error(&error)),
-        };
-        let is_explained = state.explains(hole);
+        let info: InfoResponse = self.api("STREAM.INFO", stream, &json!({})).await?;
+        if !is_led(info.cluster.as_ref()) {
+            return Err(LogError::NoLeader(format!("the stream {stream_name}")));
+        }
+        let is_explained = info.state.explains(hole);
         metrics::hole(stream_name, is_explained);
         if is_explained {
             tracing::warn!(

@@ -92,20 +92,17 @@ struct LeaseEntry {
 
 impl Lease {
     /// The term of the lease, if this replica holds it. Look again before each act: it ends by itself.
-    #[must_use]
     pub fn held(&self) -> Option<LeaseTerm> {
         let term = self.state.borrow().term;
         term.filter(|term| Uptime::now() < term.ends_at)
     }
 
     /// Whether the user of this replica may not use the bucket, as with a configuration of NATS from before it.
-    #[must_use]
     pub fn is_denied(&self) -> bool {
         self.state.borrow().is_denied
     }
 
     /// What the holder has noted, as this replica read it last. It stays known when the holder is gone.
-    #[must_use]
     pub fn note(&self) -> String {
         self.state.borrow().note.clone()
     }

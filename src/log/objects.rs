@@ -10,8 +10,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use async_nats::HeaderMap;
-use async_nats::jetstream::ErrorCode;
-use async_nats::jetstream::response::Response;
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE;
 use bytes::Bytes;
@@ -207,11 +205,8 @@ impl Log {
         let objects = self.objects().await?;
         let named = objects.iter().map(|object| object.info.nuid.as_str());
         let kept: BTreeSet<String> = named.chain([nuid]).map(chunk_subject).collect();
-        let api = format!("STREAM.INFO.{}", SNAPSHOTS.name);
         let query = json!({ "subjects_filter": format!("{CHUNKS}>") });
-        let request = self.server.request(api.clone(), &query);
-        let info: Response<Value> = self.request(&[&api], request).await?;
-        let info = self.object_answer(info)?;
+        let info: Value = self.api("STREAM.INFO", SNAPSHOTS, &query).await?;
         let subjects = info.pointer("/state/subjects").and_then(Value::as_object);
         for subject in subjects.into_iter().flatten().map(|(subject, _)| subject) {
             if !kept.contains(subject) {
@@ -223,24 +218,10 @@ impl Log {
     }
 
     async fn purge(&self, subject: &str) -> Result<(), LogError> {
-        let api = format!("STREAM.PURGE.{}", SNAPSHOTS.name);
         let query = json!({ "filter": subject });
-        let request = self.server.request(api.clone(), &query);
-        let purged: Response<PurgeResponse> = self.request(&[&api], request).await?;
-        if self.object_answer(purged)?.success {
-            Ok(())
-        } else {
-            Err(LogError::JetStream(format!("{subject} was not purged")))
-        }
-    }
-
-    fn object_answer<T>(&self, response: Response<T>) -> Result<T, LogError> {
-        match response {
-            Response::Ok(answer) => Ok(answer),
-            Response::Err { error } if error.error_code() == ErrorCode::STREAM_NOT_FOUND => {
-                Err(LogError::NoStream(SNAPSHOTS.name))
-            }
-            Response::Err { error } => Err(self.jetstream_error(&error)),
+        match self.api("STREAM.PURGE", SNAPSHOTS, &query).await? {
+            PurgeResponse { success: true } => Ok(()),
+            _ => Err(LogError::JetStream(format!("{subject} was not purged"))),
         }
     }
 }

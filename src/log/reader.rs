@@ -57,7 +57,6 @@ pub struct Batch {
 
 impl Batch {
     /// Whether this was all that the stream had when the server was asked, up to a sequence that was read.
-    #[must_use]
     pub fn is_at_end(&self, seq: u64) -> bool {
         self.head
             .is_some_and(|head| head.last_seq + head.lag <= seq)
@@ -65,7 +64,6 @@ impl Batch {
 
     /// Whether the server was asked at this time or later, and the stream ended before a sequence. If the stream has
     /// had that one, it has lost it.
-    #[must_use]
     pub fn ended_before(&self, seq: u64, since: Uptime) -> bool {
         self.head
             .is_some_and(|head| head.asked_at >= since && head.last_seq + head.lag < seq)

@@ -26,7 +26,7 @@ impl Log {
     /// Where others can ask a replica that listens on an address. `None` if it is that of loopback, and NATS is on
     /// another machine, as other replicas may be.
     pub fn address_for_others(&self, listening: SocketAddr) -> Option<SocketAddr> {
-        let seen = self.server.nats().client.server_info().client_ip.parse();
+        let seen = self.client().server_info().client_ip.parse();
         address_for_others(listening, seen.ok())
     }
 

@@ -21,7 +21,6 @@ impl Replicas {
         }
     }
 
-    #[must_use]
     pub fn count(self) -> usize {
         self.0
     }

@@ -55,67 +55,40 @@ fn wanted_of_mirror(found: &Config, wanted: &Config) -> Config {
     }
 }
 
+/// The texts of the settings that have not the wanted values.
+macro_rules! differences {
+    ($compare:ident, $found:ident, $wanted:ident: $($setting:ident),*) => {
+        vec![$($compare(stringify!($setting), &$found.$setting, &$wanted.$setting)),*]
+    };
+}
+
 /// The settings that keep acknowledged events.
 fn keeping(found: &Config, wanted: &Config) -> Vec<Option<String>> {
-    vec![
-        differs("storage", &found.storage, &wanted.storage),
-        differs("retention", &found.retention, &wanted.retention),
-        differs(
-            "persist_mode",
-            &found.persist_mode.unwrap_or_default(),
-            &wanted.persist_mode.unwrap_or_default(),
-        ),
-        differs("no_ack", &found.no_ack, &wanted.no_ack),
-        differs("deny_delete", &found.deny_delete, &wanted.deny_delete),
-        differs("deny_purge", &found.deny_purge, &wanted.deny_purge),
-        differs("allow_rollup", &found.allow_rollup, &wanted.allow_rollup),
-        max_age(found.max_age, wanted.max_age),
-    ]
+    let persisted = |config: &Config| config.persist_mode.unwrap_or_default();
+    let mut keeping = differences!(differs, found, wanted: storage, retention, no_ack, deny_delete, deny_purge, allow_rollup);
+    keeping.push(differs(
+        "persist_mode",
+        &persisted(found),
+        &persisted(wanted),
+    ));
+    keeping.push(max_age(found.max_age, wanted.max_age));
+    keeping
 }
 
 /// The limits at which a stream drops messages or rejects new ones.
 fn limits(found: &Config, wanted: &Config) -> Vec<Option<String>> {
-    let per_subject = |config: &Config| config.max_messages_per_subject;
-    vec![
-        limit("max_messages", found.max_messages, wanted.max_messages),
-        limit("max_bytes", found.max_bytes, wanted.max_bytes),
-        limit(
-            "max_messages_per_subject",
-            per_subject(found),
-            per_subject(wanted),
-        ),
-    ]
+    differences!(limit, found, wanted: max_messages, max_bytes, max_messages_per_subject)
 }
 
 fn others(found: &Config, wanted: &Config) -> Vec<Option<String>> {
-    vec![
-        limit(
-            "max_message_size",
-            found.max_message_size.into(),
-            wanted.max_message_size.into(),
-        ),
-        differs("subjects", &found.subjects, &wanted.subjects),
-        differs("allow_direct", &found.allow_direct, &wanted.allow_direct),
-        differs(
-            "duplicate_window",
-            &found.duplicate_window,
-            &wanted.duplicate_window,
-        ),
-    ]
+    let mut others = differences!(differs, found, wanted: subjects, allow_direct, duplicate_window);
+    others.extend(differences!(limit, found, wanted: max_message_size));
+    others
 }
 
 /// With these, messages come from elsewhere or go there: the server publishes them with all rights on the log.
 fn foreign(found: &Config, wanted: &Config) -> Vec<Option<String>> {
-    vec![
-        differs("mirror", &found.mirror, &wanted.mirror),
-        differs("sources", &found.sources, &wanted.sources),
-        differs("republish", &found.republish, &wanted.republish),
-        differs(
-            "subject_transform",
-            &found.subject_transform,
-            &wanted.subject_transform,
-        ),
-    ]
+    differences!(differs, found, wanted: mirror, sources, republish, subject_transform)
 }
 
 /// The text of a setting that has not the wanted value.
@@ -125,25 +98,19 @@ fn differs<T: PartialEq + Debug>(name: &str, found: &T, wanted: &T) -> Option<St
 
 /// An age has no other effect than to drop messages. Zero is none.
 fn max_age(found: Duration, wanted: Duration) -> Option<String> {
-    let text = |age: Duration| {
-        if age.is_zero() {
-            "unlimited".to_owned()
-        } else {
-            format!("{age:?}")
-        }
+    let text = |age: Duration| match age {
+        Duration::ZERO => "unlimited".to_owned(),
+        age => format!("{age:?}"),
     };
     (found != wanted).then(|| format!("max_age is {}, not {}", text(found), text(wanted)))
 }
 
 /// The text of a limit that has not the wanted value. Zero and below are none.
-fn limit(name: &str, found: i64, wanted: i64) -> Option<String> {
-    let text = |limit: i64| {
-        if limit > 0 {
-            limit.to_string()
-        } else {
-            "unlimited".to_owned()
-        }
+fn limit<T: Copy + Into<i64>>(name: &str, found: &T, wanted: &T) -> Option<String> {
+    let (found, wanted) = ((*found).into().max(0), (*wanted).into().max(0));
+    let text = |limit: i64| match limit {
+        0 => "unlimited".to_owned(),
+        limit => limit.to_string(),
     };
-    (found.max(0) != wanted.max(0))
-        .then(|| format!("{name} is {}, not {}", text(found), text(wanted)))
+    (found != wanted).then(|| format!("{name} is {}, not {}", text(found), text(wanted)))
 }

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use async_nats::jetstream::{self, ErrorCode, response::Response};
+use async_nats::jetstream::response::Response;
 use async_nats::{Message, Request, RequestErrorKind, StatusCode, Subscriber};
 use bytes::Bytes;
 use futures::StreamExt;
@@ -122,8 +122,8 @@ impl Log {
     /// As [`Log::state`].
     pub async fn snapshot(&self, stream: StreamName) -> Result<Snapshot, LogError> {
         let created = self.state(stream).await?.identity.created;
-        let inbox = self.server.nats().client.new_inbox();
-        let subscribed = self.server.nats().client.subscribe(inbox.clone()).await;
+        let inbox = self.client().new_inbox();
+        let subscribed = self.client().subscribe(inbox.clone()).await;
         let chunks = subscribed.map_err(|error| self.jetstream_error(&error))?;
         let request = json!({
             "deliver_subject": inbox,
@@ -131,8 +131,8 @@ impl Log {
             "chunk_size": CHUNK_BYTES,
             "window_size": WINDOW_BYTES,
         });
-        let api = format!("STREAM.SNAPSHOT.{}", stream.name);
-        let SnapshotResponse { config, state } = self.ask(stream, &api, &request).await?;
+        let asking = self.ask("STREAM.SNAPSHOT", stream, &request);
+        let SnapshotResponse { config, state } = asking.await?;
         // A stream that was created again in between is another one.
         if self.state(stream).await?.identity.created != created {
             let name = stream.name;
@@ -184,8 +184,8 @@ impl Log {
                 "bytes": head.bytes,
             },
         });
-        let api = format!("STREAM.RESTORE.{}", stream.name);
-        let RestoreResponse { deliver_subject } = self.ask(stream, &api, &request).await?;
+        let asking = self.ask("STREAM.RESTORE", stream, &request);
+        let RestoreResponse { deliver_subject } = asking.await?;
         Ok(Restoring {
             log: self.clone(),
             stream,
@@ -204,40 +204,24 @@ impl Log {
             Err(error) => return Err(error),
             Ok(_) => return Err(LogError::StreamExists(stream.name)),
         }
-        let api = format!("STREAM.DELETE.{}", stream.name);
-        self.ask::<Value>(stream, &api, &json!({})).await.map(drop)
+        let no_options = json!({});
+        let deleting = self.ask::<Value>("STREAM.DELETE", stream, &no_options);
+        deleting.await.map(drop)
     }
 
     async fn ask<T: for<'a> Deserialize<'a>>(
         &self,
+        action: &str,
         stream: StreamName,
-        api: &str,
         request: &Value,
     ) -> Result<T, LogError> {
-        let patient = jetstream::context::ContextBuilder::new().timeout(ANSWER_TIMEOUT);
-        let patient = patient.build(self.server.nats().client.clone());
-        let response = self
-            .request(&[api], patient.request(api.to_owned(), request))
-            .await?;
+        let api = format!("{action}.{}", stream.name);
+        let mut patient = self.server.nats().jetstream.clone();
+        patient.set_timeout(ANSWER_TIMEOUT);
+        let request = patient.request(api.clone(), request);
+        let response = self.request(&[&api], request).await?;
         self.answer(stream, response)
     }
-
-    fn answer<T>(&self, stream: StreamName, response: Response<T>) -> Result<T, LogError> {
-        match response {
-            Response::Ok(answer) => Ok(answer),
-            Response::Err { error } if exists(error.error_code()) => {
-                Err(LogError::StreamExists(stream.name))
-            }
-            Response::Err { error } => Err(self.jetstream_error(&error)),
-        }
-    }
-}
-
-fn exists(error: ErrorCode) -> bool {
-    matches!(
-        error,
-        ErrorCode::STREAM_NAME_EXIST | ErrorCode::STREAM_NAME_EXIST_RESTORE_FAILED
-    )
 }
 
 impl Snapshot {
@@ -264,13 +248,7 @@ impl Snapshot {
             if number != Some(self.chunk) {
                 return Err(self.cut_off(&format!("part {} is missing", self.chunk)));
             }
-            let acknowledged = self
-                .log
-                .server
-                .nats()
-                .client
-                .publish(reply, Bytes::new())
-                .await;
+            let acknowledged = self.log.client().publish(reply, Bytes::new()).await;
             acknowledged.map_err(|error| self.log.jetstream_error(&error))?;
         }
         Ok(Some(message.payload))
@@ -328,9 +306,9 @@ impl Restoring {
         let response = serde_json::from_slice::<Response<Value>>(&answer.payload);
         let response = response.map_err(|error| self.log.jetstream_error(&error))?;
         self.log.answer(self.stream, response)?;
-        let api = format!("STREAM.UPDATE.{}", self.stream.name);
-        let updating = self.log.ask::<Value>(self.stream, &api, &self.config);
-        updating.await?;
+        let (log, stream) = (&self.log, self.stream);
+        log.ask::<Value>("STREAM.UPDATE", stream, &self.config)
+            .await?;
         self.log.state(self.stream).await
     }
 
@@ -349,9 +327,7 @@ impl Restoring {
             let request = request.timeout(Some(patience));
             let sent = self
                 .log
-                .server
-                .nats()
-                .client
+                .client()
                 .send_request(self.subject.clone(), request);
             let answered = tokio::select! {
                 answered = sent => answered,

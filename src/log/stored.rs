@@ -1,10 +1,6 @@
 //! Single messages of the log: by sequence, and the first and the last one of a subject.
 
 use async_nats::header::NATS_MESSAGE_ID;
-use async_nats::jetstream::ErrorCode;
-use async_nats::jetstream::message::StreamMessage;
-use async_nats::jetstream::response::Response;
-use async_nats::jetstream::stream::{DirectGetError, DirectGetErrorKind, Stream};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
@@ -109,18 +105,14 @@ impl Log {
     /// # Errors
     /// As [`Log::message_at`].
     pub async fn erase(&self, stream: StreamName, subject: &str) -> Result<(), LogError> {
-        let api = format!("STREAM.MSG.DELETE.{}", stream.name);
         while let Some(last) = self.last_message(stream, subject).await? {
             // Without `no_erase`, the server overwrites the message.
             let query = json!({ "seq": last.seq });
-            let request = self.server.request(api.clone(), &query);
-            let response: Response<DeleteResponse> = self.request(&[&api], request).await?;
-            match response {
+            match self.api("STREAM.MSG.DELETE", stream, &query).await {
                 // Another client may have erased it meanwhile.
-                Response::Ok(DeleteResponse { success: true }) => {}
-                Response::Ok(_) => return Err(LogError::JetStream(NOT_ERASED.to_owned())),
-                Response::Err { error } if is_erased(error.error_code()) => {}
-                Response::Err { error } => return Err(self.jetstream_error(&error)),
+                Ok(DeleteResponse { success: true }) | Err(LogError::NoMessage) => {}
+                Ok(_) => return Err(LogError::JetStream(NOT_ERASED.to_owned())),
+                Err(error) => return Err(error),
             }
         }
         Ok(())
@@ -168,18 +160,10 @@ impl Log {
         stream: StreamName,
         query: &Value,
     ) -> Result<Option<DirectMessage>, LogError> {
-        let api = format!("STREAM.MSG.GET.{}", stream.name);
-        let request = self.server.request(api.clone(), query);
-        let response: Response<GetResponse> = self.request(&[&api], request).await?;
-        match response {
-            Response::Ok(response) => Ok(Some(response.message)),
-            Response::Err { error } if error.error_code() == ErrorCode::NO_MESSAGE_FOUND => {
-                Ok(None)
-            }
-            Response::Err { error } if error.error_code() == ErrorCode::STREAM_NOT_FOUND => {
-                Err(LogError::NoStream(stream.name))
-            }
-            Response::Err { error } => Err(self.jetstream_error(&error)),
+        match self.api("STREAM.MSG.GET", stream, query).await {
+            Ok(GetResponse { message }) => Ok(Some(message)),
+            Err(LogError::NoMessage) => Ok(None),
+            Err(error) => Err(error),
         }
     }
 
@@ -204,8 +188,7 @@ impl Log {
         stream: StreamName,
         subject: &str,
     ) -> Result<Option<Bytes>, LogError> {
-        let stream = self.stream(stream).await?;
-        let first = self.found(stream.direct_get_first_for_subject(subject).await)?;
+        let first = self.next_of_any_server(stream, 1, subject).await?;
         Ok(first.map(|message| message.payload))
     }
 
@@ -220,12 +203,18 @@ impl Log {
         subject: &str,
         seq: u64,
     ) -> Result<bool, LogError> {
-        let next = self
-            .server
-            .direct_get(stream.name, seq, Some(subject))
-            .await;
-        let next = next.map_err(|error| self.jetstream_error(&*error))?;
+        let next = self.next_of_any_server(stream, seq, subject).await?;
         Ok(next.is_some_and(|message| message.seq == seq))
+    }
+
+    async fn next_of_any_server(
+        &self,
+        stream: StreamName,
+        from: u64,
+        subject: &str,
+    ) -> Result<Option<LogMessage>, LogError> {
+        let next = self.server.direct_get(stream.name, from, Some(subject));
+        next.await.map_err(|error| self.jetstream_error(&*error))
     }
 
     /// The last message on a subject, as the leader of the stream has it. Feeders may not ask for it.
@@ -242,34 +231,4 @@ impl Log {
             id: message.id(),
         }))
     }
-
-    async fn stream(&self, stream: StreamName) -> Result<Stream<()>, LogError> {
-        let stream = self
-            .server
-            .nats()
-            .jetstream
-            .get_stream_no_info(stream.name)
-            .await;
-        stream.map_err(|error| self.jetstream_error(&error))
-    }
-
-    fn found(
-        &self,
-        result: Result<StreamMessage, DirectGetError>,
-    ) -> Result<Option<StreamMessage>, LogError> {
-        match result {
-            Ok(message) => Ok(Some(message)),
-            Err(error) if error.kind() == DirectGetErrorKind::NotFound => Ok(None),
-            Err(error) => Err(self.jetstream_error(&error)),
-        }
-    }
-}
-
-/// Whether a message is not there to be erased. The server has a code for one that never was or is the last, and one
-/// for the others.
-fn is_erased(error: ErrorCode) -> bool {
-    matches!(
-        error,
-        ErrorCode::NO_MESSAGE_FOUND | ErrorCode::SEQUENCE_NOT_FOUND
-    )
 }

@@ -10,6 +10,8 @@ use async_nats::jetstream::stream::{
 };
 use futures::future::join_all;
 use projections::LogIdentity;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use super::backoff::{Attempts, Backoff};
@@ -220,8 +222,43 @@ impl StreamName {
 }
 
 impl Log {
+    /// The answer of JetStream to a request about a stream.
+    ///
+    /// # Errors
+    /// Returns [`LogError::NoStream`], [`LogError::StreamExists`], [`LogError::NoMessage`], [`LogError::Denied`],
+    /// [`LogError::NoLeader`], and [`LogError::Unreachable`] or [`LogError::JetStream`] if the request fails.
+    pub(super) async fn api<T: DeserializeOwned>(
+        &self,
+        action: &str,
+        stream: StreamName,
+        query: &(impl Serialize + Sync),
+    ) -> Result<T, LogError> {
+        let api = format!("{action}.{}", stream.name);
+        let request = self.server.request(api.clone(), query);
+        let response = self.request(&[&api], request).await?;
+        self.answer(stream, response)
+    }
+
+    pub(super) fn answer<T>(
+        &self,
+        stream: StreamName,
+        response: Response<T>,
+    ) -> Result<T, LogError> {
+        let error = match response {
+            Response::Ok(answer) => return Ok(answer),
+            Response::Err { error } => error,
+        };
+        Err(match error.error_code() {
+            ErrorCode::STREAM_NOT_FOUND => LogError::NoStream(stream.name),
+            ErrorCode::STREAM_NAME_EXIST | ErrorCode::STREAM_NAME_EXIST_RESTORE_FAILED => {
+                LogError::StreamExists(stream.name)
+            }
+            ErrorCode::NO_MESSAGE_FOUND | ErrorCode::SEQUENCE_NOT_FOUND => LogError::NoMessage,
+            _ => self.jetstream_error(&error),
+        })
+    }
+
     /// The replicas of the streams that this creates.
-    #[must_use]
     pub fn replicas(&self) -> Replicas {
         self.address.replicas
     }
@@ -249,7 +286,7 @@ impl Log {
                 discard: DiscardPolicy::New,
                 ..stream.config(self.replicas())
             };
-            match self.create(limited).await {
+            match self.create(stream, limited).await {
                 // The account may have less room than the server.
                 Err(LogError::JetStream(error)) if has_no_room(&error) => {
                     tracing::warn!(error, room, "cannot limit the stream RACING");
@@ -264,7 +301,7 @@ impl Log {
             // Zero is no limit.
             config.max_bytes = config.max_bytes.min(room / ROOM_PART).max(1);
         }
-        self.create(config).await
+        self.create(stream, config).await
     }
 
     /// Checks that no stranger has created or changed a stream.
@@ -294,29 +331,22 @@ impl Log {
             .unwrap_or(Ok(()))
     }
 
-    async fn create(&self, config: Config) -> Result<LogState, LogError> {
+    async fn create(&self, stream: StreamName, config: Config) -> Result<LogState, LogError> {
         if self.is_clustered() && config.num_replicas == 1 {
             tracing::warn!(
                 stream = config.name,
                 "the stream is created on one server of the NATS cluster, and is away while that is; set --replicas 3"
             );
         }
-        let apis = ["INFO", "CREATE"].map(|api| format!("STREAM.{api}.{}", config.name));
-        let apis = apis.each_ref().map(String::as_str);
-        let request = self
-            .server
-            .request(format!("STREAM.CREATE.{}", config.name), &config);
-        match self.request(&apis, request).await? {
-            Response::Ok(info) => Ok(LogState::from(&info)),
+        let info = match self.api("STREAM.CREATE", stream, &config).await {
             // Another replica was faster, and has other settings.
-            Response::Err { error } if error.error_code() == ErrorCode::STREAM_NAME_EXIST => {
-                match self.info_of(&config.name).await? {
-                    Some(info) => Ok(LogState::from(&info)),
-                    None => Err(self.jetstream_error(&error)),
-                }
-            }
-            Response::Err { error } => Err(self.jetstream_error(&error)),
-        }
+            Err(exists @ LogError::StreamExists(_)) => match self.any_info(stream).await {
+                Err(LogError::NoStream(_)) => Err(exists),
+                info => info,
+            },
+            created => created,
+        };
+        Ok(LogState::from(&info?))
     }
 
     /// The state of a stream, which is created if it does not exist and this user may create it. A feeder may not: it
@@ -360,8 +390,7 @@ impl Log {
     }
 
     pub(super) async fn info(&self, stream: StreamName) -> Result<Info, LogError> {
-        let found = self.info_of(stream.name).await?;
-        let info = found.ok_or(LogError::NoStream(stream.name))?;
+        let info = self.any_info(stream).await?;
         if !is_led(info.cluster.as_ref()) {
             return Err(LogError::NoLeader(format!("the stream {}", stream.name)));
         }
@@ -372,17 +401,8 @@ impl Log {
         }
     }
 
-    async fn info_of(&self, stream: &str) -> Result<Option<Info>, LogError> {
-        let api = format!("STREAM.INFO.{stream}");
-        let no_details = json!({});
-        let request = self.server.request(api.clone(), &no_details);
-        match self.request(&[&api], request).await? {
-            Response::Ok(info) => Ok(Some(info)),
-            Response::Err { error } if error.error_code() == ErrorCode::STREAM_NOT_FOUND => {
-                Ok(None)
-            }
-            Response::Err { error } => Err(self.jetstream_error(&error)),
-        }
+    async fn any_info(&self, stream: StreamName) -> Result<Info, LogError> {
+        self.api("STREAM.INFO", stream, &json!({})).await
     }
 }
 

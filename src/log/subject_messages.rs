@@ -47,9 +47,16 @@ impl Log {
     ) -> Result<Vec<T>, LogError> {
         let mut all = Vec::new();
         let mut from_seq = 1;
+        let mut attempts = Attempts::new(BACKOFF, RETRY_FOR);
         loop {
-            let page = self.page_with_retries(stream, subject, from_seq, &read);
-            let page = page.await?;
+            let page = match self.page(stream, subject, from_seq, &read).await {
+                Err(error) if !error.is_permanent() && attempts.wait().await => {
+                    tracing::debug!(%error, subject, from_seq, "retrying a page of messages");
+                    continue;
+                }
+                page => page?,
+            };
+            attempts = Attempts::new(BACKOFF, RETRY_FOR);
             all.extend(page.read);
             if all.len() > max {
                 return Err(LogError::TooMany {
@@ -64,24 +71,6 @@ impl Log {
         }
     }
 
-    async fn page_with_retries<T>(
-        &self,
-        stream: StreamName,
-        subject: &str,
-        from_seq: u64,
-        read: impl Fn(&str, &[u8]) -> Option<T>,
-    ) -> Result<SubjectPage<T>, LogError> {
-        let mut attempts = Attempts::new(BACKOFF, RETRY_FOR);
-        loop {
-            match self.page(stream, subject, from_seq, &read).await {
-                Err(error) if !error.is_permanent() && attempts.wait().await => {
-                    tracing::debug!(%error, subject, from_seq, "retrying a page of messages");
-                }
-                outcome => return outcome,
-            }
-        }
-    }
-
     async fn page<T>(
         &self,
         stream: StreamName,
@@ -93,16 +82,8 @@ impl Log {
         let body = json!({
             "seq": from_seq, "batch": PAGE_MESSAGES, "max_bytes": PAGE_BYTES_MAX, "next_by_subj": subject,
         });
-        let inbox = self.server.nats().client.new_inbox();
-        let responses = self.server.nats().client.subscribe(inbox.clone()).await;
-        let mut responses = responses.map_err(|error| self.jetstream_error(&error))?;
-        let body = body.to_string().into();
-        let sent = self
-            .server
-            .nats()
-            .client
-            .publish_with_reply(api.clone(), inbox, body);
-        sent.await.map_err(|error| self.jetstream_error(&error))?;
+        let requesting = self.request_many(api.clone(), body.to_string().into());
+        let mut responses = requesting.await?;
         let mut page = SubjectPage {
             read: Vec::new(),
             last_seq: 0,

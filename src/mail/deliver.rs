@@ -209,7 +209,7 @@ impl DeliveryContext {
         let mail_id = mail_id.clone();
         if self.record(MailDelivered { mail_id, attempt }, seq).await {
             tracing::info!("mail delivered");
-            metrics::mail_delivered();
+            metrics::count("railbird_mails_delivered_total");
         }
         delivery.close().await;
     }
@@ -228,7 +228,7 @@ impl DeliveryContext {
         }
         if is_final {
             tracing::error!(%error, "mail given up");
-            metrics::mail_given_up();
+            metrics::count("railbird_mails_given_up_total");
         } else {
             tracing::warn!(%error, "mail not delivered; it will be sent again with another link");
         }
@@ -243,7 +243,7 @@ impl DeliveryContext {
         };
         if self.append(failed, mail.last_seq).await.is_some() {
             tracing::error!(error = reason, "mail given up");
-            metrics::mail_given_up();
+            metrics::count("railbird_mails_given_up_total");
         }
     }
 

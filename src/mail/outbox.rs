@@ -49,7 +49,6 @@ struct ServerHealth {
 
 impl Outbox {
     /// An outbox whose links begin with `url`.
-    #[must_use]
     pub fn new(
         commands: AccountCommands,
         keys: Arc<KeyCache>,

@@ -232,8 +232,7 @@ pub(crate) fn install() {
         EVENTS_REJECTED.begin(DecodeError::CODES);
         gauge!("railbird_build_info", "version" => VERSION, "revision" => REVISION).set(1.0);
         // With milliseconds: a process may end and start twice within a second.
-        let started_at = Timestamp::now().as_millisecond() as f64 / 1e3;
-        set("process_start_time_seconds", started_at);
+        set_time("process_start_time_seconds", Timestamp::now());
         handle
     });
 }
@@ -264,13 +263,43 @@ pub(crate) fn process() {
     }
 }
 
-/// Sets a gauge. It is exact up to 2^53.
-fn set(gauge: &'static str, value: f64) {
+/// Sets a gauge of [`GAUGES`] that has no label. It is exact up to 2^53.
+pub(crate) fn set(gauge: &'static str, value: f64) {
+    debug_assert!(GAUGES.iter().any(|(name, _)| *name == gauge), "{gauge}");
     gauge!(gauge).set(value);
 }
 
-fn set_flag(gauge: &'static str, is_set: bool) {
+pub(crate) fn set_flag(gauge: &'static str, is_set: bool) {
     set(gauge, f64::from(u8::from(is_set)));
+}
+
+pub(crate) fn set_time(gauge: &'static str, time: Timestamp) {
+    set(gauge, time.as_millisecond() as f64 / 1e3);
+}
+
+/// Sets the time, the last event and the size of the latest snapshot of the views; zeros without one.
+pub(crate) fn snapshot(written_at: Timestamp, seq: u64, bytes: u64) {
+    set_time("railbird_snapshot_timestamp_seconds", written_at);
+    set("railbird_snapshot_seq", seq as f64);
+    set("railbird_snapshot_bytes", bytes as f64);
+}
+
+/// Sets a gauge of [`GAUGES`] for a stream.
+pub(crate) fn set_of_stream(gauge: &'static str, stream: &'static str, value: f64) {
+    debug_assert!(
+        GAUGES.iter().any(|(metric, _)| name(metric) == gauge),
+        "{gauge}"
+    );
+    gauge!(gauge, "stream" => stream).set(value);
+}
+
+/// Adds one to a counter of [`COUNTERS`].
+pub(crate) fn count(counter: &'static str) {
+    debug_assert!(
+        COUNTERS.iter().any(|(name, _)| *name == counter),
+        "{counter}"
+    );
+    counter!(counter).increment(1);
 }
 
 pub(crate) fn folded(tally: &Tally) {
@@ -282,16 +311,12 @@ pub(crate) fn folded(tally: &Tally) {
     }
 }
 
-pub(crate) fn log_clock_stepped() {
-    counter!("railbird_log_clock_steps_total").increment(1);
-}
-
 pub(crate) fn open_race_left_out() {
     counter!("railbird_feed_open_races_left_out_total").increment(1);
 }
 
-pub(crate) fn not_announced() {
-    counter!("railbird_rejections_not_announced_total").increment(1);
+pub(crate) fn rebuilds(count: u64) {
+    counter!("railbird_rebuilds_total").absolute(count);
 }
 
 /// Counts holes and resets of a stream from now on.
@@ -314,149 +339,6 @@ fn hole_counter(stream: &'static str, is_explained: bool) -> Counter {
 /// Counts that an operator accepted another history of a stream.
 pub(crate) fn log_reset(stream: &'static str) {
     counter!("railbird_log_resets_total", "stream" => stream).increment(1);
-}
-
-/// Sets the size of a stream, and its limit if it has one.
-pub(crate) fn log_size(stream: &'static str, bytes: u64, max: Option<u64>) {
-    gauge!("railbird_log_bytes", "stream" => stream).set(bytes as f64);
-    if let Some(max) = max {
-        gauge!("railbird_log_bytes_max", "stream" => stream).set(max as f64);
-    }
-}
-
-/// What a service knows of itself at a scrape.
-#[derive(Debug)]
-pub(crate) struct ServiceGauges {
-    pub(crate) is_ready: bool,
-    /// Whether NATS is connected.
-    pub(crate) is_connected: bool,
-    pub(crate) seq: u64,
-    pub(crate) pending: u64,
-    pub(crate) missing: u64,
-    /// The time since the views were last known to hold the whole log.
-    pub(crate) lag: Duration,
-    /// When the log recorded the last event that the views reflect.
-    pub(crate) last_event: Option<Timestamp>,
-    pub(crate) is_fold_failed: bool,
-    pub(crate) rebuilds: u64,
-    pub(crate) keys: usize,
-    pub(crate) are_keys_complete: bool,
-    pub(crate) keys_age: Duration,
-    /// The number of waiting mails, and the age of the oldest.
-    pub(crate) mails: (usize, Duration),
-}
-
-pub(crate) fn service(state: &ServiceGauges) {
-    set_flag("railbird_ready", state.is_ready);
-    set_flag("railbird_log_connected", state.is_connected);
-    set("railbird_log_seq", state.seq as f64);
-    set("railbird_log_pending", state.pending as f64);
-    set("railbird_log_missing", state.missing as f64);
-    set("railbird_log_lag_seconds", state.lag.as_secs_f64());
-    let last_event = state
-        .last_event
-        .map_or(0.0, |at| at.as_millisecond() as f64 / 1e3);
-    set("railbird_last_event_timestamp_seconds", last_event);
-    set_flag("railbird_fold_failed", state.is_fold_failed);
-    counter!("railbird_rebuilds_total").absolute(state.rebuilds);
-    set("railbird_keys", state.keys as f64);
-    set_flag("railbird_keys_complete", state.are_keys_complete);
-    set("railbird_keys_age_seconds", state.keys_age.as_secs_f64());
-    let (waiting, oldest) = state.mails;
-    set("railbird_mails_waiting", waiting as f64);
-    set("railbird_mails_oldest_seconds", oldest.as_secs_f64());
-}
-
-/// Sets for each stream whether it has another history than the service has read, and how many settings drifted.
-pub(crate) fn log_health(streams: &[(&'static str, bool, usize)]) {
-    for (stream, is_diverged, drift) in streams {
-        gauge!("railbird_log_diverged", "stream" => *stream).set(f64::from(u8::from(*is_diverged)));
-        gauge!("railbird_log_settings_drift", "stream" => *stream).set(*drift as f64);
-    }
-}
-
-/// Sets the size of the store, and the free space of its disk if the system reports it.
-pub(crate) fn store(bytes: u64, free_bytes: Option<u64>) {
-    set("railbird_store_bytes", bytes as f64);
-    if let Some(free_bytes) = free_bytes {
-        set("railbird_store_disk_free_bytes", free_bytes as f64);
-    }
-}
-
-/// Sets what the views are of and their digest, to compare replicas.
-pub(crate) fn views(position: u64, digest: u64) {
-    set("railbird_views_position", position as f64);
-    set("railbird_views_digest", digest as f64);
-}
-
-/// Sets the time, the last event and the size of the latest snapshot of the views; zeros without one.
-pub(crate) fn snapshot(written_at: Timestamp, seq: u64, bytes: u64) {
-    gauge!("railbird_snapshot_timestamp_seconds").set(written_at.as_millisecond() as f64 / 1e3);
-    gauge!("railbird_snapshot_seq").set(seq as f64);
-    gauge!("railbird_snapshot_bytes").set(bytes as f64);
-}
-
-pub(crate) fn snapshot_failed() {
-    counter!("railbird_snapshot_failures_total").increment(1);
-}
-
-pub(crate) fn snapshot_refused() {
-    counter!("railbird_snapshots_refused_total").increment(1);
-}
-
-pub(crate) fn connections_max(connections_max: usize) {
-    set("railbird_connections_max", connections_max as f64);
-}
-
-/// Sets how many followers of a stream are away or behind.
-pub(crate) fn log_followers_behind(stream: &'static str, count: usize) {
-    gauge!("railbird_log_followers_behind", "stream" => stream).set(count as f64);
-}
-
-/// Sets by how many settings acknowledged events can be lost.
-pub(crate) fn log_risks(count: usize) {
-    set("railbird_log_risks", count as f64);
-}
-
-/// Sets how many nats-servers there should be, and how many answer.
-pub(crate) fn nats_servers(expected: usize, answering: usize) {
-    set("railbird_nats_servers_expected", expected as f64);
-    set("railbird_nats_servers_answering", answering as f64);
-}
-
-/// Sets the storage of the fullest nats-server.
-pub(crate) fn nats_storage(bytes: u64, max: u64) {
-    set("railbird_nats_storage_bytes", bytes as f64);
-    set("railbird_nats_storage_bytes_max", max as f64);
-}
-
-pub(crate) fn account_event_skipped() {
-    counter!("railbird_account_events_skipped_total").increment(1);
-}
-
-pub(crate) fn key_use_failed() {
-    counter!("railbird_key_use_failures_total").increment(1);
-}
-
-/// Sets when the TLS certificate expires, and whether its files cannot be used.
-pub(crate) fn tls_certificate(expires: i64, renewal_failed: bool) {
-    set(
-        "railbird_tls_certificate_expires_timestamp_seconds",
-        expires as f64,
-    );
-    set_flag("railbird_tls_certificate_renewal_failed", renewal_failed);
-}
-
-pub(crate) fn tls_handshake_failed() {
-    counter!("railbird_tls_handshakes_failed_total").increment(1);
-}
-
-pub(crate) fn mail_delivered() {
-    counter!("railbird_mails_delivered_total").increment(1);
-}
-
-pub(crate) fn mail_given_up() {
-    counter!("railbird_mails_given_up_total").increment(1);
 }
 
 /// The metrics of the live channel, looked up once for the hot path.

@@ -109,7 +109,7 @@ impl Announcer {
                 announcement,
             };
             if self.queue.try_send(queued).is_err() {
-                metrics::not_announced();
+                metrics::count("railbird_rejections_not_announced_total");
             }
         }
     }

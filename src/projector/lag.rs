@@ -79,20 +79,17 @@ impl Lag {
     }
 
     /// The addresses of the replicas that are asked.
-    #[must_use]
     pub fn other_replicas(&self) -> Vec<SocketAddr> {
         self.others.borrow().addresses.clone()
     }
 
     /// Whether it is not known for too long that the views hold the whole log.
-    #[must_use]
     pub fn is_too_long(&self) -> bool {
         let status = self.projector.borrow();
         !self.max.is_zero() && status.phase == Phase::Live && status.freshness.age() > self.max
     }
 
     /// Whether clients are better served by another replica: this one lags, and another one does not.
-    #[must_use]
     pub fn should_leave(&self) -> bool {
         let known_at = self.others.borrow().fresh_at;
         known_at.is_some_and(|at| at.elapsed() < ANSWER_HOLDS) && self.is_too_long()

@@ -464,7 +464,7 @@ impl Projector {
         metrics::sources(&step.sources);
         for ClockStep { seq, from, to } in &step.corrections {
             tracing::warn!(seq, %from, %to, "the clock of the log was corrected, it had been ahead");
-            metrics::log_clock_stepped();
+            metrics::count("railbird_log_clock_steps_total");
         }
         // Before the views are live the step has no updates, and the feed does not pass events without theirs.
         if live {

@@ -79,7 +79,6 @@ impl Status {
 
     /// The last event that is folded, and the number of events that the log has after it. Without views to serve, the
     /// new ones are all there is.
-    #[must_use]
     pub fn reached(&self) -> (u64, u64) {
         match (self.rebuild, self.phase) {
             (Some(building), Phase::CatchingUp) if self.seq == 0 => building,

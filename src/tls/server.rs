@@ -102,13 +102,12 @@ impl TlsServer {
         let accepted = timeout(HANDSHAKE_TIMEOUT, acceptor.accept_with(stream, limit)).await;
         let accepted = accepted.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
         accepted.inspect_err(|error| {
-            metrics::tls_handshake_failed();
+            metrics::count("railbird_tls_handshakes_failed_total");
             tracing::debug!(%error, "a TLS handshake failed");
         })
     }
 
     /// When the certificate expires.
-    #[must_use]
     pub fn expires(&self) -> Timestamp {
         self.current.get().expires
     }
@@ -150,7 +149,12 @@ impl TlsServer {
         let mut warned_at: Option<Instant> = None;
         loop {
             let certificate = self.current.get();
-            metrics::tls_certificate(certificate.expires.as_second(), reported.is_some());
+            let (expires, failed) = (certificate.expires, reported.is_some());
+            metrics::set_time(
+                "railbird_tls_certificate_expires_timestamp_seconds",
+                expires,
+            );
+            metrics::set_flag("railbird_tls_certificate_renewal_failed", failed);
             let left = certificate.expires.duration_since(Timestamp::now());
             let is_due = warned_at.is_none_or(|at| at.elapsed() >= WARNING_INTERVAL);
             if left < EXPIRY_WARNING && is_due {

@@ -10,7 +10,7 @@ use super::csv_race::{CsvFigures, CsvRaces, CsvRunner, add};
 use super::hong_kong::{VENUES, positions, prize, venue_name};
 use crate::input::cells::Cells;
 use crate::input::race_heading::RaceHeading;
-use crate::input::race_rows::RowDetails;
+use crate::input::race_rows::known_number;
 use crate::input::rows::{self, ReadRows};
 use crate::item::{InputError, Items, LineItems};
 use crate::placing::Placing;
@@ -81,7 +81,7 @@ fn row(cells: &Cells, races: &mut CsvRaces, out: &mut LineItems) -> Result<(), I
         brand,
         name,
         placing: cells.parsed("plc", Placing::parse)?,
-        number: cells.whole("horseno")?.unwrap_or(0),
+        number: known_number(cells.whole("horseno")?),
         jockey: cells.text("jockey")?,
         trainer: cells.text("trainer")?,
         figures: figures(cells),
@@ -93,14 +93,11 @@ fn figures(cells: &Cells) -> Result<CsvFigures, InputError> {
     Ok(CsvFigures {
         finish_time: cells.optional("finishtime", finish_time)?,
         win_odds: cells.optional("winodds", Odds::parse)?,
-        draw: cells.whole("draw")?.unwrap_or(0),
-        weight: cells.whole("actualwt")?.unwrap_or(0),
-        details: RowDetails {
-            margin: cells.optional("lbw", Margin::parse)?,
-            running_positions: cells.optional("runningpos", positions)?.unwrap_or_default(),
-            body_weight: cells.whole("declarwt")?,
-            ..RowDetails::default()
-        },
+        draw: known_number(cells.whole("draw")?),
+        weight: known_number(cells.whole("actualwt")?),
+        margin: cells.optional("lbw", Margin::parse)?,
+        running_positions: cells.optional("runningpos", positions)?.unwrap_or_default(),
+        body_weight: cells.whole("declarwt")?,
     })
 }
 

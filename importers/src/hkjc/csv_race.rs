@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use events::{FinishTime, Odds, RUNNERS_MAX, RaceKey, Text};
+use events::{FinishTime, Margin, Odds, RUNNERS_MAX, RaceKey, ResultRunner, Text};
 
 use super::brand::same_name;
 use super::hong_kong::{card_of_result, midnight};
 use super::horse_ids::HorseIds;
 use crate::input::race_heading::RaceHeading;
-use crate::input::race_rows::{RaceRows, RowDetails, RunnerRow, duplicate, full};
+use crate::input::race_rows::{RaceRows, duplicate, full};
 use crate::input::repeats::Repeats;
 use crate::item::{InputError, Item, LineItems, Location};
 use crate::placing::Placing;
@@ -35,7 +35,7 @@ pub(crate) struct CsvRunner {
     pub(crate) brand: String,
     pub(crate) name: Text,
     pub(crate) placing: Placing,
-    pub(crate) number: u16,
+    pub(crate) number: Option<u16>,
     pub(crate) jockey: Text,
     pub(crate) trainer: Text,
     /// An error counts only if the JSON does not have the runner.
@@ -46,9 +46,11 @@ pub(crate) struct CsvRunner {
 pub(crate) struct CsvFigures {
     pub(crate) finish_time: Option<FinishTime>,
     pub(crate) win_odds: Option<Odds>,
-    pub(crate) draw: u16,
-    pub(crate) weight: u16,
-    pub(crate) details: RowDetails,
+    pub(crate) draw: Option<u16>,
+    pub(crate) weight: Option<u16>,
+    pub(crate) margin: Option<Margin>,
+    pub(crate) running_positions: Vec<u16>,
+    pub(crate) body_weight: Option<u16>,
 }
 
 /// Adds a row to its race. The heading of the first row is kept, and equal rows count once.
@@ -126,22 +128,29 @@ impl CsvRunner {
         self.brand == other.brand && same_name(self.name.as_str(), other.name.as_str())
     }
 
-    pub(crate) fn row(self, ids: &HorseIds, out: &mut LineItems) -> Result<RunnerRow, InputError> {
+    pub(crate) fn row(
+        self,
+        ids: &HorseIds,
+        out: &mut LineItems,
+    ) -> Result<ResultRunner, InputError> {
         let horse_no = ids.horse_no(&self.brand, self.name.as_str(), out)?;
         let figures = self.figures?;
-        Ok(RunnerRow {
-            horse_no,
+        let (position, outcome) = self.placing.split();
+        Ok(ResultRunner {
             horse_name: self.name,
             number: self.number,
-            placing: Some(self.placing),
+            position,
+            outcome,
             jockey: self.jockey,
             trainer: self.trainer,
             draw: figures.draw,
             weight: figures.weight,
             finish_time: figures.finish_time,
             win_odds: figures.win_odds,
-            stakes: None,
-            details: figures.details,
+            margin: figures.margin,
+            running_positions: figures.running_positions,
+            body_weight: figures.body_weight,
+            ..ResultRunner::of(horse_no)
         })
     }
 }

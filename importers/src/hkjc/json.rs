@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use events::{
     Dividend, FinishTime, HorseNo, Margin, Moment, Odds, ParseError, RaceKey, RaceNumber,
-    RacingDate, Text, VenueCode,
+    RacingDate, ResultRunner, Text, VenueCode,
 };
 use jiff::ToSpan;
 use serde_json::{Map, Value};
@@ -15,8 +15,8 @@ use super::dividends::dividends;
 use super::hong_kong::{moment, venue_name};
 use super::horse_ids;
 use crate::input::fields::Fields;
-use crate::input::race_heading::RaceHeading;
-use crate::input::race_rows::{RaceRows, RowDetails, RunnerRow};
+use crate::input::race_heading::{RaceHeading, known};
+use crate::input::race_rows::{RaceRows, known_number};
 use crate::item::{InputError, Location, Omitted};
 use crate::placing::Placing;
 use crate::units::time_of_day;
@@ -45,17 +45,19 @@ impl JsonRace {
         let mut vague_margins = Vec::new();
         for fields in &runners {
             let runner = runner(fields, &mut vague_margins)?;
-            let has_number = |(_, other): &&(_, RunnerRow)| other.number == runner.number;
-            if runner.number > 0
+            let has_number = |(_, other): &&(_, ResultRunner)| other.number == runner.number;
+            if let Some(number) = runner.number
                 && let Some((_, other)) = rows.runners.iter().find(has_number)
             {
-                let number = runner.number;
                 let other = &other.horse_no;
                 let reason = format!("{number} is the number of {other} too");
                 return Err(fields.error("horseNo", reason));
             }
             if is_scratched(fields) {
                 scratched.push(runner.horse_no.clone());
+            }
+            if let Some(rating) = fields.whole("rating")? {
+                rows.ratings.insert(runner.horse_no.clone(), rating);
             }
             rows.runners.push((location.clone(), runner));
         }
@@ -80,7 +82,7 @@ impl JsonRace {
         let mut omitted = self.omitted.clone();
         let runners = self.rows.runners.iter().map(|(_, runner)| runner);
         let vague = runners.filter(|runner| {
-            runner.details.margin.is_none() && self.vague_margins.contains(&runner.horse_no)
+            runner.margin.is_none() && self.vague_margins.contains(&runner.horse_no)
         });
         let vague = vague.count() as u64;
         if vague > 0 {
@@ -92,7 +94,7 @@ impl JsonRace {
     /// Whether any runner has a placing: a card has none.
     pub(crate) fn is_result(&self) -> bool {
         let mut runners = self.rows.runners.iter();
-        runners.any(|(_, runner)| runner.placing.is_some())
+        runners.any(|(_, runner)| runner.position.is_some() || runner.outcome.is_some())
     }
 }
 
@@ -157,7 +159,10 @@ fn is_scratched(runner: &Fields<'_>) -> bool {
     values.any(|name| runner.optional(name).is_some_and(is_scratched_value))
 }
 
-fn runner(runner: &Fields<'_>, vague_margins: &mut Vec<HorseNo>) -> Result<RunnerRow, InputError> {
+fn runner(
+    runner: &Fields<'_>,
+    vague_margins: &mut Vec<HorseNo>,
+) -> Result<ResultRunner, InputError> {
     let placing = match runner.optional("placing") {
         Some(Value::String(_)) => Some(runner.parsed("placing", Placing::parse)?),
         _ => {
@@ -176,11 +181,12 @@ fn runner(runner: &Fields<'_>, vague_margins: &mut Vec<HorseNo>) -> Result<Runne
         Some(LengthsBehind::None) | None => None,
     };
     let has = |name: &str| !runner.optional(name).is_some_and(is_scratched_value);
-    Ok(RunnerRow {
-        horse_no,
+    let (position, outcome) = placing.map_or((None, None), Placing::split);
+    Ok(ResultRunner {
         horse_name: horse_name(runner)?,
-        number: runner.whole("horseNo")?.unwrap_or(0),
-        placing,
+        number: known_number(runner.whole("horseNo")?),
+        position,
+        outcome,
         jockey: if has("jockey") {
             runner.text("jockey")?
         } else {
@@ -188,21 +194,18 @@ fn runner(runner: &Fields<'_>, vague_margins: &mut Vec<HorseNo>) -> Result<Runne
         },
         trainer: runner.text("trainer")?,
         draw: if has("draw") {
-            runner.whole("draw")?.unwrap_or(0)
+            known_number(runner.whole("draw")?)
         } else {
-            0
+            None
         },
-        weight: runner.whole("actualWeight")?.unwrap_or(0),
+        weight: known_number(runner.whole("actualWeight")?),
         finish_time: runner.number("finishSeconds", finish_time)?,
         win_odds: runner.number("winOdds", Odds::from_number)?,
-        stakes: None,
-        details: RowDetails {
-            margin,
-            running_positions: runner.wholes("runningPosition")?,
-            rating: runner.whole("rating")?,
-            body_weight: runner.whole("declaredHorseWeight")?,
-            gear: runner.text("gear")?,
-        },
+        margin,
+        running_positions: runner.wholes("runningPosition")?,
+        body_weight: runner.whole("declaredHorseWeight")?,
+        gear: known(runner.text("gear")?),
+        ..ResultRunner::of(horse_no)
     })
 }
 
@@ -311,7 +314,7 @@ mod tests {
         };
         assert_eq!(first.finish_time.expect("a time").to_string(), "1:40.79");
         assert_eq!(first.win_odds.expect("odds").thousandths(), 9_400);
-        assert_eq!((first.number, first.position()), (10, Some(1)));
+        assert_eq!((first.number, first.position), (Some(10), Some(1)));
         assert_eq!(
             (second.horse_name.as_str(), second.jockey.as_str()),
             ("LONG FLIGHT", "")
@@ -367,7 +370,7 @@ mod tests {
             let read = JsonRace::read(race.as_object().expect("an object"), &location);
             let read = read.expect("a race");
             let (_, second) = &read.rows.runners[1];
-            let shown = second.details.margin.map(|margin| margin.to_string());
+            let shown = second.margin.map(|margin| margin.to_string());
             assert_eq!(shown.as_deref(), margin);
         }
         let lbw = "runners[1].lbw: a margin is quarters of a length";

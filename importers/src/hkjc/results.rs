@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use events::{Event, Outcome, Subject};
+use events::{Event, Outcome, ResultRunner, Subject};
 
 use super::brand::same_name;
 use super::csv;
@@ -15,7 +15,6 @@ use super::json::{JsonRace, race_key};
 use crate::input::fields::Fields;
 use crate::input::files;
 use crate::input::json_array::{self, JsonElement};
-use crate::input::race_rows::RunnerRow;
 use crate::input::repeats::Repeats;
 use crate::item::{InputError, Item, Items, LineItems};
 use crate::placing::Placing;
@@ -176,7 +175,7 @@ impl JsonRace {
         {
             let name = &row.runner.name;
             let mut others = runners.iter();
-            if !dead_heat && others.any(|(_, r)| r.position() == Some(position)) {
+            if !dead_heat && others.any(|(_, r)| r.position == Some(position)) {
                 let other = format!("the JSON, which has another runner in position {position}");
                 return Err(format!("{name} is not in {other}").into());
             }
@@ -188,8 +187,8 @@ impl JsonRace {
 }
 
 /// Compares a row with the runner of the JSON, and adds what the JSON lacks.
-fn amend(runner: &mut RunnerRow, row: &CsvRow, out: &mut LineItems) {
-    let placing = &row.runner.placing;
+fn amend(runner: &mut ResultRunner, row: &CsvRow, out: &mut LineItems) {
+    let (position, outcome) = row.runner.placing.clone().split();
     let figures = match &row.runner.figures {
         Ok(figures) => figures,
         Err(reason) => {
@@ -199,18 +198,19 @@ fn amend(runner: &mut RunnerRow, row: &CsvRow, out: &mut LineItems) {
             return;
         }
     };
-    runner.details.fill(&figures.details);
-    if runner.draw == 0 {
-        runner.draw = figures.draw;
+    runner.margin = runner.margin.or(figures.margin);
+    runner.body_weight = runner.body_weight.or(figures.body_weight);
+    if runner.running_positions.is_empty() {
+        (runner.running_positions).clone_from(&figures.running_positions);
     }
-    if runner.weight == 0 {
-        runner.weight = figures.weight;
-    }
-    if runner.placing.is_none() {
-        runner.placing = Some(placing.clone());
-    } else if runner.position() != placing.position() || runner.outcome() != placing.outcome() {
-        let json = shown(runner.position(), runner.outcome());
-        let csv = shown(placing.position(), placing.outcome());
+    runner.draw = runner.draw.or(figures.draw);
+    runner.weight = runner.weight.or(figures.weight);
+    if runner.position.is_none() && runner.outcome.is_none() {
+        runner.position = position;
+        runner.outcome = outcome;
+    } else if runner.position != position || runner.outcome != outcome {
+        let json = shown(runner.position, runner.outcome.as_ref());
+        let csv = shown(position, outcome.as_ref());
         let name = &runner.horse_name;
         out.note(format!(
             "{name} is {csv} here and {json} in the JSON, which is kept"

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use events::{FinishTime, Odds, ParseError, RaceKey, RaceNumber, RacingDate};
+use events::{FinishTime, Odds, ParseError, RaceKey, RaceNumber, RacingDate, ResultRunner};
 
 use super::brand::name_and_brand;
 use super::course::surface_and_course;
@@ -16,7 +16,7 @@ use crate::input::csv_table::CsvTable;
 use crate::input::files;
 use crate::input::race_heading::RaceHeading;
 use crate::input::race_parts::RaceParts;
-use crate::input::race_rows::{RaceRows, RowDetails, RunnerRow};
+use crate::input::race_rows::{RaceRows, known_number};
 use crate::input::repeats::Repeats;
 use crate::input::rows::{ReadRows, open, rows};
 use crate::item::{InputError, Items, LineItems, Location};
@@ -154,29 +154,27 @@ impl ZhResults {
         cells: &Cells,
         day: RacingDate,
         out: &mut LineItems,
-    ) -> Result<RunnerRow, InputError> {
+    ) -> Result<ResultRunner, InputError> {
         let (name, brand) = cells.parsed("horse_name", name_and_brand)?;
         let (horse_no, horse_name) = self.ids.horse_on(&brand, name, Some(day), out)?;
-        Ok(RunnerRow {
-            horse_no,
+        let (position, outcome) = cells.parsed("place", placing)?.split();
+        Ok(ResultRunner {
             horse_name,
-            number: cells.whole("horse_no")?.unwrap_or(0),
-            placing: Some(cells.parsed("place", placing)?),
+            number: known_number(cells.whole("horse_no")?),
+            position,
+            outcome,
             jockey: cells.text("jockey")?,
             trainer: cells.text("trainer")?,
-            draw: cells.whole("draw")?.unwrap_or(0),
-            weight: cells.whole("actual_wt_lbs")?.unwrap_or(0),
+            draw: known_number(cells.whole("draw")?),
+            weight: known_number(cells.whole("actual_wt_lbs")?),
             finish_time: cells.optional("finish_time", FinishTime::parse)?,
             win_odds: cells.optional("win_odds", Odds::parse)?,
-            stakes: None,
-            details: RowDetails {
-                margin: cells.optional("lbw", margin)?,
-                running_positions: cells
-                    .optional("running_position", positions)?
-                    .unwrap_or_default(),
-                body_weight: cells.whole("declared_wt_lbs")?,
-                ..RowDetails::default()
-            },
+            margin: cells.optional("lbw", margin)?,
+            running_positions: cells
+                .optional("running_position", positions)?
+                .unwrap_or_default(),
+            body_weight: cells.whole("declared_wt_lbs")?,
+            ..ResultRunner::of(horse_no)
         })
     }
 }

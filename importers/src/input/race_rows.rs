@@ -1,14 +1,15 @@
 //! [`RaceRows`]: the runners of a race, and the result and the card that they make.
 
+use std::collections::BTreeMap;
+
 use events::{
-    Currency, DeclaredRunner, Event, FinishTime, HorseNo, Margin, Moment, Odds, Outcome,
-    RUNNERS_MAX, RaceDeclared, RaceKey, ResultDeclared, ResultRunner, Text,
+    DeclaredRunner, Event, HorseNo, Moment, Outcome, RUNNERS_MAX, RaceDeclared, RaceKey,
+    ResultDeclared, ResultRunner,
 };
 
-use crate::input::race_heading::{RaceHeading, known};
+use crate::input::race_heading::RaceHeading;
 use crate::input::repeats::Repeats;
 use crate::item::{InputError, Item, LineItems, Location};
-use crate::placing::Placing;
 
 #[derive(Debug)]
 pub(crate) struct RaceRows {
@@ -16,46 +17,10 @@ pub(crate) struct RaceRows {
     /// Its first row.
     pub(crate) location: Location,
     pub(crate) heading: RaceHeading,
-    pub(crate) runners: Vec<(Location, RunnerRow)>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct RunnerRow {
-    pub(crate) horse_no: HorseNo,
-    pub(crate) horse_name: Text,
-    /// 0 where it is not known, like the draw and the weight.
-    pub(crate) number: u16,
-    /// `None` on a card, and where the file does not have it.
-    pub(crate) placing: Option<Placing>,
-    pub(crate) jockey: Text,
-    pub(crate) trainer: Text,
-    pub(crate) draw: u16,
-    pub(crate) weight: u16,
-    pub(crate) finish_time: Option<FinishTime>,
-    pub(crate) win_odds: Option<Odds>,
-    pub(crate) stakes: Option<(u64, Currency)>,
-    pub(crate) details: RowDetails,
-}
-
-/// What is known of a runner beside that.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct RowDetails {
-    pub(crate) margin: Option<Margin>,
-    pub(crate) running_positions: Vec<u16>,
-    pub(crate) rating: Option<u16>,
-    pub(crate) body_weight: Option<u16>,
-    pub(crate) gear: Text,
-}
-
-impl RowDetails {
-    /// Takes what these details lack from others.
-    pub(crate) fn fill(&mut self, other: &Self) {
-        self.margin = self.margin.or(other.margin);
-        self.body_weight = self.body_weight.or(other.body_weight);
-        if self.running_positions.is_empty() {
-            self.running_positions.clone_from(&other.running_positions);
-        }
-    }
+    /// Without a position and an outcome on a card, and where the file does not have them.
+    pub(crate) runners: Vec<(Location, ResultRunner)>,
+    /// What only a card has.
+    pub(crate) ratings: BTreeMap<HorseNo, u16>,
 }
 
 impl RaceRows {
@@ -65,6 +30,7 @@ impl RaceRows {
             location,
             heading,
             runners: Vec::new(),
+            ratings: BTreeMap::new(),
         }
     }
 
@@ -76,7 +42,7 @@ impl RaceRows {
     pub(crate) fn add(
         &mut self,
         heading: &RaceHeading,
-        runner: RunnerRow,
+        runner: ResultRunner,
         out: &mut LineItems,
     ) -> Result<(), InputError> {
         let Self { key, runners, .. } = self;
@@ -93,15 +59,16 @@ impl RaceRows {
     /// The card; a reserve that was never called up is not on it.
     pub(crate) fn card(&self) -> RaceDeclared {
         let runners = self.runners.iter().map(|(_, runner)| runner);
-        let on_card = runners.filter(|r| r.number > 0 || r.is_start());
-        let on_card = on_card.map(RunnerRow::declared).collect();
+        let is_start = |r: &ResultRunner| r.outcome.as_ref().is_none_or(Outcome::is_start);
+        let on_card = runners.filter(|r| r.number.is_some() || is_start(r));
+        let rating = |r: &ResultRunner| self.ratings.get(&r.horse_no).copied();
+        let on_card = on_card.map(|r| declared(r, rating(r))).collect();
         self.heading.clone().card(self.key.clone(), on_card)
     }
 
     fn result(self) -> ResultDeclared {
-        let mut runners: Vec<RunnerRow> = self.runners.into_iter().map(|(_, r)| r).collect();
-        runners.sort_by_key(|runner| runner.position().unwrap_or(u16::MAX));
-        let runners = runners.into_iter().map(RunnerRow::result).collect();
+        let mut runners: Vec<_> = self.runners.into_iter().map(|(_, r)| r).collect();
+        runners.sort_by_key(|runner| runner.position.unwrap_or(u16::MAX));
         self.heading.result(self.key, runners)
     }
 
@@ -142,58 +109,22 @@ pub(crate) fn full(key: &RaceKey) -> InputError {
     format!("{key} already has {RUNNERS_MAX} runners").into()
 }
 
-impl RunnerRow {
-    pub(crate) fn position(&self) -> Option<u16> {
-        self.placing.as_ref().and_then(Placing::position)
-    }
+/// A number that is not 0.
+pub(crate) fn known_number(number: Option<u16>) -> Option<u16> {
+    number.filter(|number| *number > 0)
+}
 
-    pub(crate) fn outcome(&self) -> Option<&Outcome> {
-        self.placing.as_ref().and_then(Placing::outcome)
-    }
-
-    /// Whether the runner took part, as far as is known.
-    fn is_start(&self) -> bool {
-        self.placing.as_ref().is_none_or(Placing::is_start)
-    }
-
-    fn result(self) -> ResultRunner {
-        let position = self.position();
-        let outcome = self.outcome().cloned();
-        let (stakes, stakes_currency) = self.stakes.unzip();
-        let known_number = |number: u16| (number > 0).then_some(number);
-        ResultRunner {
-            number: known_number(self.number),
-            position,
-            outcome,
-            horse_name: self.horse_name,
-            jockey: self.jockey,
-            trainer: self.trainer,
-            finish_time: self.finish_time,
-            win_odds: self.win_odds,
-            stakes,
-            stakes_currency,
-            margin: self.details.margin,
-            running_positions: self.details.running_positions,
-            draw: known_number(self.draw),
-            weight: known_number(self.weight),
-            body_weight: self.details.body_weight,
-            gear: known(self.details.gear),
-            ..ResultRunner::of(self.horse_no)
-        }
-    }
-
-    fn declared(&self) -> DeclaredRunner {
-        DeclaredRunner {
-            horse_name: self.horse_name.clone(),
-            number: self.number,
-            jockey: self.jockey.clone(),
-            trainer: self.trainer.clone(),
-            draw: self.draw,
-            weight: self.weight,
-            rating: self.details.rating,
-            body_weight: self.details.body_weight,
-            gear: known(self.details.gear.clone()),
-            ..DeclaredRunner::of(self.horse_no.clone())
-        }
+fn declared(runner: &ResultRunner, rating: Option<u16>) -> DeclaredRunner {
+    DeclaredRunner {
+        horse_name: runner.horse_name.clone(),
+        number: runner.number.unwrap_or(0),
+        jockey: runner.jockey.clone(),
+        trainer: runner.trainer.clone(),
+        draw: runner.draw.unwrap_or(0),
+        weight: runner.weight.unwrap_or(0),
+        rating,
+        body_weight: runner.body_weight,
+        gear: runner.gear.clone(),
+        ..DeclaredRunner::of(runner.horse_no.clone())
     }
 }

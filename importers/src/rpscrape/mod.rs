@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use events::RaceKey;
+use events::{RaceKey, ResultRunner};
 
 use self::horses::{RpscrapeHorse, RpscrapeHorses};
 use self::meetings::{RaceSlot, RpscrapeMeetings, RpscrapeRace};
@@ -24,7 +24,7 @@ use crate::input::csv_table::CsvTable;
 use crate::input::files;
 use crate::input::race_heading::RaceHeading;
 use crate::input::race_parts::RaceParts;
-use crate::input::race_rows::{RaceRows, RowDetails, RunnerRow};
+use crate::input::race_rows::{RaceRows, known_number};
 use crate::input::repeats::Repeats;
 use crate::input::rows::{self, ReadRows};
 use crate::item::{InputError, Items, LineItems, Location};
@@ -163,23 +163,24 @@ impl RpscrapeRaces {
         })
     }
 
-    fn runner(cells: &Cells, location: &Location) -> Result<RunnerRow, InputError> {
+    fn runner(cells: &Cells, location: &Location) -> Result<ResultRunner, InputError> {
         let horse = RpscrapeHorse::read(cells, location)?;
-        Ok(RunnerRow {
-            number: cells.optional("num", number)?.unwrap_or(0),
-            placing: Some(cells.parsed("pos", placing)?),
+        let (position, outcome) = cells.parsed("pos", placing)?.split();
+        let (stakes, stakes_currency) = horse.prize.unzip();
+        Ok(ResultRunner {
+            number: known_number(cells.optional("num", number)?),
+            position,
+            outcome,
             jockey: cells.text("jockey")?,
             trainer: horse.trainer,
-            draw: cells.whole("draw")?.unwrap_or(0),
-            weight: cells
-                .first(&["lbs", "wgt", "weight"], units::pounds)?
-                .unwrap_or(0),
+            draw: known_number(cells.whole("draw")?),
+            weight: known_number(cells.first(&["lbs", "wgt", "weight"], units::pounds)?),
             finish_time: finish_time(cells)?,
             win_odds: win_odds(cells)?,
-            stakes: horse.prize,
-            details: RowDetails::default(),
-            horse_no: horse.horse_no,
+            stakes,
+            stakes_currency,
             horse_name: horse.horse_name,
+            ..ResultRunner::of(horse.horse_no)
         })
     }
 }

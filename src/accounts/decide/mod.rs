@@ -111,13 +111,12 @@ pub(super) fn change_plan(
     let account = ledger.account(&key.holder);
     let revision = account.map_or(0, |account| account.plan_revision) + 1;
     let is_on_plan = account.is_some_and(|account| account.plan == plan);
-    Ok((!is_on_plan).then(|| {
-        Fact::from(PlanChanged {
-            key_id,
-            plan,
-            revision,
-        })
-    }))
+    let changed = PlanChanged {
+        key_id,
+        plan,
+        revision,
+    };
+    Ok((!is_on_plan).then(|| changed.into()))
 }
 
 /// Approves a subscription; `None` if it is approved.
@@ -136,12 +135,11 @@ pub(super) fn approve(
         return Err(CommandError::NotActive(state));
     }
     let revision = subscription.approval_revision + 1;
-    Ok(subscription.approved_at.is_none().then(|| {
-        Fact::from(SubscriptionApproved {
-            subscription_id,
-            revision,
-        })
-    }))
+    let approved = SubscriptionApproved {
+        subscription_id,
+        revision,
+    };
+    Ok(subscription.approved_at.is_none().then(|| approved.into()))
 }
 
 /// The subscription of an address, unless it was never subscribed or is forgotten.

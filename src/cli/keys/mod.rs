@@ -189,7 +189,7 @@ impl Action {
                 let end = Timestamp::now().checked_add(overlap);
                 let valid_until = end.map_err(|_| anyhow!("the overlap is too long"))?.into();
                 let key = ApiKey::generate(&env)?;
-                commands.rotate(key_id, &key, valid_until).await?;
+                commands.rotate(key_id, &key, valid_until, None).await?;
                 let old_end = old.expires_at.into_iter().fold(valid_until, Moment::min);
                 line(format_args!(
                     "key {} replaces {key_id}, which is valid until {}; it is shown only this once:",

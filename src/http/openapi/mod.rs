@@ -4,7 +4,7 @@ mod components;
 mod examples;
 
 use schemars::generate::{Contract, SchemaSettings};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::json_schema::generator;
 
@@ -99,22 +99,36 @@ fn paths() -> Value {
             .about_the_key("AccountStatus"),
         "/healthz": Operation::new("getHealth", "Service", "Returns 200 while the process runs").without_key("Health", &[], &[]),
         "/readyz": Operation::new("getReadiness", "Service", "Returns 200 if reads are right, and with `fresh` not older than that")
-            .with(&["fresh"]).without_key("Readiness", &[], &[
-                ("400", components::response("BadRequest")),
-                ("503", components::json_response("Reads are not right, or older than `fresh`", "Readiness", &["Content-Encoding"])),
-            ]),
+            .with(&["fresh"])
+            .responds("503", components::json_response("Reads are not right, or older than `fresh`", "Readiness", &["Content-Encoding"]))
+            .without_key("Readiness", &[], &["400"]),
         "/openapi.json": Operation::new("getOpenApi", "Service", "This document").answers_document(&[]),
         "/asyncapi.json": Operation::new("getAsyncApi", "Service", "The AsyncAPI document of the live channel and the log")
             .answers_document(&[]),
         "/schemas/{file}": Operation::new("getEventSchema", "Service", "The JSON Schema of an event")
-            .with(&["file"]).answers_document(&[
-                ("400", components::response("BadRequest")),
-                ("404", components::response("NotFound")),
-            ]),
+            .with(&["file"]).answers_document(&["400", "404"]),
         "/status.json": Operation::new("getStatus", "Service", "How the service is: overall, by part, in figures and over the last hour")
-            .without_key("ServiceStatus", &["Cache-Control"], &[("429", components::response("RateLimitExceeded"))]),
+            .without_key("ServiceStatus", &["Cache-Control"], &["429"]),
     })
 }
+
+/// The failures by their statuses.
+const FAILURES: [(&str, &str); 12] = [
+    ("400", "BadRequest"),
+    ("401", "Unauthorized"),
+    ("403", "Forbidden"),
+    ("404", "NotFound"),
+    ("405", "MethodNotAllowed"),
+    ("406", "NotAcceptable"),
+    ("413", "PayloadTooLarge"),
+    ("414", "UriTooLong"),
+    ("429", "RateLimitExceeded"),
+    ("431", "HeadTooLarge"),
+    ("500", "Internal"),
+    ("503", "NotReady"),
+];
+/// Those of each operation.
+const OF_EACH: [&str; 5] = ["405", "413", "414", "431", "500"];
 
 /// A GET operation. Parameters are named as in the components.
 struct Operation {
@@ -150,92 +164,57 @@ impl Operation {
         self.with(&["limit", after])
     }
 
+    fn responds(mut self, status: &str, response: Value) -> Self {
+        self.json["responses"][status] = response;
+        self
+    }
+
     /// The operation, under `/api/v1`, with the schema of its response.
-    fn answers(mut self, schema: &str) -> Value {
-        const ERRORS: [(&str, &str); 11] = [
-            ("400", "BadRequest"),
-            ("401", "Unauthorized"),
-            ("403", "Forbidden"),
-            ("405", "MethodNotAllowed"),
-            ("406", "NotAcceptable"),
-            ("413", "PayloadTooLarge"),
-            ("414", "UriTooLong"),
-            ("429", "RateLimitExceeded"),
-            ("431", "HeadTooLarge"),
-            ("500", "Internal"),
-            ("503", "NotReady"),
-        ];
-        let mut headers = components::cached_headers(self.links);
-        headers.push("Content-Encoding");
-        let ok = components::json_response("OK", schema, &headers);
-        let not_modified = components::response("NotModified");
-        let mut responses =
-            Map::from_iter([("200".to_owned(), ok), ("304".to_owned(), not_modified)]);
-        responses
-            .extend(ERRORS.map(|(status, name)| (status.to_owned(), components::response(name))));
+    fn answers(self, schema: &str) -> Value {
+        let mut statuses = vec!["400", "401", "403", "406", "429", "503"];
         // The lists of horses and of meetings are always there.
         if (self.parameters.iter()).any(|name| ["horse_no", "venue"].contains(name)) {
-            responses.insert("404".to_owned(), components::response("NotFound"));
+            statuses.push("404");
         }
-        self.json["responses"] = responses.into();
+        let headers = components::cached_headers(self.links);
         self.with(&["if_none_match", "min_seq", "request_id"])
-            .finish()
+            .responds("304", components::response("NotModified"))
+            .finish(schema, &headers, &statuses)
     }
 
     /// The operation on the key itself, with the schema of its response.
     fn about_the_key(self, schema: &str) -> Value {
-        let others = [
-            ("400", components::response("BadRequest")),
-            ("401", components::response("Unauthorized")),
-            ("403", components::response("Forbidden")),
-            ("429", components::response("RateLimitExceeded")),
-            ("503", components::response("NotReady")),
-        ];
-        self.with(&["request_id"]).without_views(
-            schema,
-            &["Cache-Control", "Content-Encoding"],
-            &others,
-        )
+        let statuses = ["400", "401", "403", "429", "503"];
+        let operation = self.with(&["request_id"]);
+        operation.finish(schema, &["Cache-Control"], &statuses)
     }
 
-    /// The operation, which needs no key, with the schema and more headers of its response, and other responses.
-    fn without_key(mut self, schema: &str, headers: &[&str], others: &[(&str, Value)]) -> Value {
+    /// The operation, which needs no key, with the schema and more headers of its response, and other statuses.
+    fn without_key(mut self, schema: &str, headers: &[&str], statuses: &[&str]) -> Value {
         self.json["security"] = json!([]);
-        self.without_views(schema, headers, others)
+        self.finish(schema, headers, statuses)
     }
 
-    /// The operation, which needs no key and answers with JSON that lasts as long as the process, with other responses.
-    fn answers_document(self, others: &[(&str, Value)]) -> Value {
-        let more = [
-            ("304", components::response("DocumentNotModified")),
-            ("429", components::response("RateLimitExceeded")),
-        ];
-        self.with(&["if_none_match"]).without_key(
-            "Document",
-            &["ETag", "Cache-Control"],
-            &[others, &more].concat(),
-        )
+    /// The operation, which needs no key and answers with JSON that lasts as long as the process, with other statuses.
+    fn answers_document(self, statuses: &[&str]) -> Value {
+        self.with(&["if_none_match"])
+            .responds("304", components::response("DocumentNotModified"))
+            .without_key(
+                "Document",
+                &["ETag", "Cache-Control"],
+                &[statuses, &["429"]].concat(),
+            )
     }
 
-    /// The operation, which reads no views, with the schema and more headers of its response, and other responses.
-    fn without_views(mut self, schema: &str, headers: &[&str], others: &[(&str, Value)]) -> Value {
+    fn finish(mut self, schema: &str, headers: &[&str], statuses: &[&str]) -> Value {
         let headers = [&["Content-Encoding"], headers].concat();
-        let mut responses = json!({
-            "200": components::json_response("OK", schema, &headers),
-            "405": components::response("MethodNotAllowed"),
-            "413": components::response("PayloadTooLarge"),
-            "414": components::response("UriTooLong"),
-            "431": components::response("HeadTooLarge"),
-            "500": components::response("Internal"),
-        });
-        for (status, response) in others {
-            responses[status] = response.clone();
+        let responses = &mut self.json["responses"];
+        responses["200"] = components::json_response("OK", schema, &headers);
+        for (status, name) in FAILURES {
+            if OF_EACH.contains(&status) || statuses.contains(&status) {
+                responses[status] = components::response(name);
+            }
         }
-        self.json["responses"] = responses;
-        self.finish()
-    }
-
-    fn finish(mut self) -> Value {
         let parameters = self.parameters.iter();
         self.json["parameters"] = parameters
             .map(|name| components::reference("parameters", name))

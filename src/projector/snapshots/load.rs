@@ -90,7 +90,7 @@ pub(in crate::projector) async fn load_latest(
             reason,
             "a snapshot of the views is not used"
         );
-        metrics::snapshot_refused();
+        metrics::count("railbird_snapshots_refused_total");
     }
     match loaded {
         Ok(Some(loaded)) => {
@@ -105,7 +105,7 @@ pub(in crate::projector) async fn load_latest(
         Ok(None) => None,
         Err(error) => {
             tracing::warn!(%error, "cannot load a snapshot of the views: the whole log is folded");
-            metrics::snapshot_refused();
+            metrics::count("railbird_snapshots_refused_total");
             None
         }
     }

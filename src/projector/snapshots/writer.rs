@@ -83,7 +83,6 @@ pub struct SnapshotRequests {
 
 impl SnapshotRequests {
     /// Whether none could be written, twice in a row: one failure may be an election in the NATS cluster.
-    #[must_use]
     pub fn are_failing(&self) -> bool {
         self.failures.load(Ordering::Relaxed) >= 2
     }
@@ -168,7 +167,7 @@ impl SnapshotWriter {
             return;
         };
         tracing::warn!(%error, "cannot write a snapshot of the views");
-        metrics::snapshot_failed();
+        metrics::count("railbird_snapshot_failures_total");
         self.failures.fetch_add(1, Ordering::Relaxed);
     }
 

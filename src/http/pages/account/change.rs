@@ -152,7 +152,7 @@ impl AccountChange<'_> {
         let commands = self.commands.clone();
         let command = async move {
             let rotated = commands
-                .rotate_of_subscriber(&holder, key_id, &new, valid_until, keys_max)
+                .rotate(key_id, &new, valid_until, Some((&holder, keys_max)))
                 .await;
             Ok((new, unless_conflict(rotated)?))
         };
