@@ -514,6 +514,7 @@ impl Client {
                 self.receive_heartbeat(number("seq"), live);
                 self.record_position(Position::of(&message));
             }
+            "feed_update" => {}
             "ack" => {
                 let op = match message["op"].as_str().unwrap_or_default() {
                     "subscribe" => Op::Subscribe,
