@@ -72,6 +72,13 @@ impl Freshness {
         }
     }
 
+    /// Takes what another reader of the stream has proved, if that is later.
+    pub fn join(&mut self, other: Self) {
+        if other.proved_at > self.proved_at {
+            *self = other;
+        }
+    }
+
     /// Whether a question that was asked at this time or later has proved it.
     pub fn is_proved_since(&self, time: Uptime) -> bool {
         self.proved_at >= time

@@ -29,7 +29,7 @@ impl OneShotConnection {
         #[cfg(test)]
         if let Server::Simulated(connection) = &log.server {
             return Ok(Self {
-                log: Log::simulated(connection.one_shot()?),
+                log: Log::simulated(connection.one_shot().await?),
                 _runtime: None,
             });
         }

@@ -433,11 +433,11 @@ impl Projector {
         new: Candidate,
     ) -> Result<RunningFold, FoldError> {
         let seq = live.seq();
-        let fold = new
-            .reach_exactly(seq)
-            .await?
-            .promote(&self.views, None)
-            .await?;
+        let new = new.reach_exactly(seq).await?;
+        let freshness = new.freshness.clone();
+        let fold = new.promote(&self.views, None).await?;
+        self.status
+            .send_modify(|status| status.freshness.join(freshness));
         tracing::info!(seq, "the rebuilt views are in force");
         let old = live.checkpoint().digest;
         let new = fold.checkpoint().digest;

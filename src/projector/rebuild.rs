@@ -142,8 +142,8 @@ impl Candidate {
         let since = Uptime::now();
         loop {
             let batch = self.fold.next_batch().await?;
-            let (pending, head, step);
-            (pending, head) = (batch.pending, batch.head);
+            let (pending, step);
+            pending = batch.pending;
             let is_lost = batch.ended_before(target, since);
             (self, step) = self.fold(batch).await?;
             metrics::folded(&step.tally);
@@ -152,7 +152,6 @@ impl Candidate {
             status.send_modify(|status| status.tally.add(&step.tally));
             let checkpoint = self.fold.checkpoint();
             announcer.announce(&checkpoint.log, step.announcements, false);
-            self.freshness.advance(head, checkpoint.seq);
             if pending == 0 && self.seq() >= target {
                 return Ok(self);
             }
@@ -163,10 +162,11 @@ impl Candidate {
     }
 
     async fn fold(mut self, batch: Batch) -> Result<(Self, Step), FoldError> {
-        let (pending, step);
-        pending = batch.pending;
+        let (pending, head, step);
+        (pending, head) = (batch.pending, batch.head);
         (self.fold, step) = self.fold.step(batch, false).await?;
         let seq = self.seq();
+        self.freshness.advance(head, seq);
         let status = &self.progress.0;
         status.send_modify(|status| status.rebuild = Some((seq, pending)));
         Ok((self, step))

@@ -1,10 +1,12 @@
 //! [`Checks`]: the promises.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::replica::{KEYS_STALE_MAX, Running};
+use super::keys::KeyChecks;
+use super::replica::Running;
 use super::scenario::{Planned, Step};
+use super::watcher::is_fresh;
 use super::world::World;
 use crate::feed::epoch;
 use crate::health::{Liveness, STALE_AFTER};
@@ -12,35 +14,37 @@ use crate::log::RACING;
 use crate::projector::Phase;
 
 /// How old the end of the log may be that live views have: as old as the proof, and what a tick adds.
-const SLACK: Duration = Duration::from_millis(300);
+pub(super) const SLACK: Duration = Duration::from_millis(300);
 /// So long after the last fault, replicas are connected again and live.
-const CALM: Duration = Duration::from_secs(30);
+pub(super) const CALM: Duration = Duration::from_secs(30);
+/// So long after the last fault, the feed is live.
+const LIVE_WITHIN: Duration = Duration::from_secs(20);
 /// A lease is taken within this time, where its holder is gone.
 const LEASED_WITHIN: Duration = Duration::from_secs(30);
-pub(super) const REBUILT_WITHIN: Duration = Duration::from_secs(10);
-const REVOKED_WITHIN: Duration = Duration::from_secs(5);
+const REBUILT_WITHIN: Duration = Duration::from_secs(10);
 /// Boards and cards are compared once in so many ticks.
-const TICKS_PER_LOOK: u64 = 10;
+const TICKS_PER_LOOK: u64 = 15;
+/// What is noted of views that cannot be used.
+const UNUSABLE: [&str; 2] = ["damaged", "empty"];
 /// The age of rejections that are announced after a restart.
 const CLOCKS_MAX: i64 = 300;
 
 pub(super) struct Checks {
     ticks: u64,
-    /// The end of the log at each tick.
-    ends: VecDeque<(Duration, u64)>,
     /// Servers answer from before, or clocks of leases move.
     answers_from_before: bool,
     moves_server_clock: bool,
-    /// Nothing between the announcer and the subscribers fails, and no clock is far off.
+    /// No clock is far off, so that recent rejections are announced.
     announces_all: bool,
     changes_history: bool,
     damages: bool,
+    /// A store may be torn, or a write may fail.
+    tears: bool,
     /// Clocks of feeders move.
     moves_feeder_clocks: bool,
     /// The clock of the server passes the window of ids.
     forgets_ids: bool,
-    /// The keys that each process of a replica has rejected.
-    rejected: BTreeSet<(usize, String)>,
+    keys: KeyChecks,
 }
 
 impl Checks {
@@ -52,17 +56,6 @@ impl Checks {
                 Step::LoseEnd { .. } | Step::Recreate | Step::DeleteMessage
             )
         });
-        let fails = any(|step| {
-            matches!(
-                step,
-                Step::KillServer { .. }
-                    | Step::FreezeServer { .. }
-                    | Step::Cut { .. }
-                    | Step::LoseEnd { .. }
-                    | Step::Recreate
-                    | Step::DeleteMessage
-            )
-        });
         let far = any(|step| match step {
             Step::MoveServerClock { seconds } | Step::MoveClock { seconds, .. } => {
                 seconds.abs() > CLOCKS_MAX
@@ -71,7 +64,6 @@ impl Checks {
         });
         Self {
             ticks: 0,
-            ends: VecDeque::new(),
             answers_from_before: any(|step| matches!(step, Step::AnswerFromBefore { .. })),
             moves_server_clock: any(|step| {
                 matches!(
@@ -79,9 +71,10 @@ impl Checks {
                     Step::MoveServerClock { .. } | Step::MoveAllClocks { .. }
                 )
             }),
-            announces_all: !fails && !far,
+            announces_all: !far,
             changes_history,
             damages: any(|step| matches!(step, Step::Damage { .. })),
+            tears: any(Step::may_tear),
             moves_feeder_clocks: any(|step| {
                 matches!(
                     step,
@@ -94,14 +87,14 @@ impl Checks {
                 }
                 _ => false,
             }),
-            rejected: BTreeSet::new(),
+            keys: KeyChecks::default(),
         }
     }
 
     /// What holds at any time.
     pub(super) fn always(&mut self, world: &World) -> Result<(), String> {
         self.ticks += 1;
-        self.note_end(world);
+        self.keys.follow(world);
         let mut holders = 0;
         for (n, replica) in world.replicas.iter().enumerate() {
             if replica.machine.is_suspended() {
@@ -122,12 +115,19 @@ impl Checks {
                     }
                     self.socket_and_get(running)?;
                     self.freshness(world, running)?;
-                    self.keys(world, n, running)
+                    self.store(running)?;
+                    self.keys.check(world, n, running)
                 })
                 .map_err(|wrong: String| format!("replica {n}: {wrong}"))?;
         }
         if holders > 1 && !self.moves_server_clock && !self.answers_from_before {
             return Err(format!("{holders} replicas hold a lease"));
+        }
+        if let Some(id) = &world.server.model.lock().announced_again
+            && !self.moves_server_clock
+            && !self.answers_from_before
+        {
+            return Err(format!("{id} was announced again, though that was noted"));
         }
         if holders == 0 && world.disturbed_at + CALM + LEASED_WITHIN < world.now() {
             return Err("no replica takes the lease".to_owned());
@@ -141,24 +141,6 @@ impl Checks {
             })
     }
 
-    fn note_end(&mut self, world: &World) {
-        let model = world.server.model.lock();
-        let last_seq = model
-            .streams
-            .all
-            .get(RACING.name)
-            .map_or(0, |stream| stream.last_seq);
-        let now = world.now();
-        self.ends.push_back((now, last_seq));
-        while self
-            .ends
-            .front()
-            .is_some_and(|(at, _)| *at + STALE_AFTER + SLACK < now)
-        {
-            self.ends.pop_front();
-        }
-    }
-
     /// Boards and cards show what the log has, where the views are at its end.
     fn facts(&self, world: &World, running: &Running) -> Result<(), String> {
         let Some(store) = running.health.views.current() else {
@@ -169,7 +151,29 @@ impl Checks {
         if !are_of || world.oracle.has_holes || self.damages {
             return Ok(());
         }
-        world.facts.check(&store)
+        world.facts.check(&store)?;
+        if running.health.state().fold.phase == Phase::Live
+            && running.health.feed.position().seq == store.seq()
+        {
+            world.facts.check_images(&running.health.feed)?;
+        }
+        Ok(())
+    }
+
+    /// No views are given up where nothing has damaged them, and what waits for a position is woken.
+    fn store(&self, running: &Running) -> Result<(), String> {
+        let note = running.health.views.note();
+        if !self.damages && !self.tears && UNUSABLE.iter().any(|reason| note.contains(reason)) {
+            return Err(note);
+        }
+        let feed = &running.health.feed;
+        let [at, notified] = [feed.position().seq, feed.watch().borrow().seq];
+        match at == notified {
+            true => Ok(()),
+            false => Err(format!(
+                "the feed is at {at}, and those who wait for it know {notified}"
+            )),
+        }
     }
 
     /// A GET knows what a socket has received.
@@ -193,29 +197,29 @@ impl Checks {
         Ok(())
     }
 
-    /// The feed is live only if it has what the log had a while ago.
+    /// The feed is live only if it has what the log had a while ago, and a while after the last fault.
     fn freshness(&self, world: &World, running: &Running) -> Result<(), String> {
-        let is_old = world.now() > STALE_AFTER + SLACK;
+        let model = world.server.model.lock();
+        is_fresh(&model, &running.health)?;
+        drop(model);
         let state = running.health.state();
-        if self.answers_from_before || !is_old || state.liveness() != Liveness::Live {
-            return Ok(());
-        }
-        let seq = state.fold.seq;
-        let ends = self.ends.iter().map(|(_, last_seq)| *last_seq);
-        let expected = ends.min().unwrap_or_default();
-        if seq < expected {
-            return Err(format!(
-                "the feed at {seq} is live, and the log was at {expected}"
-            ));
+        let is_live = state.liveness() == Liveness::Live;
+        let is_calm = world.disturbed_at + LIVE_WITHIN < world.now();
+        if !is_live && is_calm && !self.changes_history && !self.damages {
+            let (phase, failure) = (state.fold.phase, &state.fold.failure);
+            return Err(format!("the feed is not live: {phase:?} {failure:?}"));
         }
         let is_long_ago = |at: Duration| at + STALE_AFTER + SLACK < world.now();
         let checkpoint = running.health.views.current();
         let checkpoint = checkpoint.and_then(|store| store.checkpoint());
-        if world.lost_at.is_some_and(is_long_ago)
+        if is_live
+            && !self.answers_from_before
+            && world.lost_at.is_some_and(is_long_ago)
             && !world.oracle.has_holes
             && let Some(checkpoint) = checkpoint
             && !world.is_of_log(&checkpoint)
         {
+            let seq = checkpoint.seq;
             return Err(format!(
                 "the feed at {seq} is live, and the log has lost that event"
             ));
@@ -235,28 +239,6 @@ impl Checks {
             return Err(format!(
                 "replica {n}: a rebuild that was requested did not end"
             ));
-        }
-        Ok(())
-    }
-
-    /// A revoked key is not accepted for longer than without the log, and never again.
-    fn keys(&mut self, world: &World, n: usize, running: &Running) -> Result<(), String> {
-        let now = world.now();
-        for issued in world.keys.lock().iter() {
-            let is_accepted = running.health.keys.check(issued.key.reveal()).is_ok();
-            let id = issued.key.key_id().as_str().to_owned();
-            let is_reached = world.disturbed_at + CALM + REVOKED_WITHIN < now;
-            let limit = match is_reached {
-                true => REVOKED_WITHIN + SLACK,
-                false => KEYS_STALE_MAX + REVOKED_WITHIN,
-            };
-            let is_long = issued.revoked_at.is_some_and(|at| at + limit < now);
-            if is_accepted && (is_long || self.rejected.contains(&(n, id.clone()))) {
-                return Err(format!("the revoked key {id} is accepted"));
-            }
-            if !is_accepted && issued.revoked_at.is_some() && running.health.keys.is_complete() {
-                self.rejected.insert((n, id));
-            }
         }
         Ok(())
     }
@@ -284,7 +266,10 @@ impl Checks {
                 .views
                 .current()
                 .and_then(|store| store.damage().map(str::to_owned));
-            let is_current = fold.seq + 100 >= last_seq && fold.phase == Phase::Live;
+            let views = running.health.views.current();
+            let checkpoint = views.and_then(|views| views.checkpoint());
+            let is_of_log = checkpoint.is_some_and(|checkpoint| world.is_of_log(&checkpoint));
+            let is_current = fold.seq + 100 >= last_seq && fold.phase == Phase::Live && is_of_log;
             if !unready.is_empty()
                 || state.liveness() != Liveness::Live
                 || !is_current
@@ -298,12 +283,11 @@ impl Checks {
                     state.liveness()
                 ));
             }
-            let accepts = |issued: &super::world::IssuedKey| {
-                running.health.keys.check(issued.key.reveal()).is_ok()
-                    == issued.revoked_at.is_none()
-            };
-            if !world.keys.lock().iter().all(accepts) {
-                return Err(format!("replica {n} does not know which keys are valid"));
+            self.keys.well(world, n, running)?;
+            // A reader who meets damage has it healed.
+            let mut views = running.health.views.current().into_iter();
+            if self.damages && views.any(|views| views.scan("").any(|view| view.is_err())) {
+                return Err(format!("the views of replica {n} are damaged"));
             }
         }
         if holders != 1 {
@@ -347,18 +331,24 @@ impl Checks {
         if histories.len() != digests.len() {
             return Err(format!("replicas of one history differ: {digests:?}"));
         }
+        let sent = world.feeders.iter().map(|feeder| feeder.state.lock());
+        let sent: Vec<_> = sent.collect();
+        let repeated = sent.iter().flat_map(|state| &state.sent);
+        let repeated = repeated.filter(|sent| sent.may_be_there_twice());
+        let repeated: BTreeSet<_> = repeated.map(|sent| &sent.outgoing.payload[..]).collect();
         let mut positions: BTreeMap<&[u8], u64> = BTreeMap::new();
         for (seq, message) in &stream.messages {
             let first = *positions.entry(&message.payload).or_insert(*seq);
             // An answer from before may lack the event that a duplicate is of: it is then published under another id.
-            let may_repeat = self.forgets_ids || self.answers_from_before;
+            let may_repeat = self.forgets_ids
+                || self.answers_from_before
+                || repeated.contains(&message.payload[..]);
             if first < *seq && !may_repeat && !model.has_lost && !model.has_forgotten_ids {
                 return Err(format!("event {seq} was stored before"));
             }
         }
-        for feeder in &world.feeders {
-            let state = feeder.state.lock();
-            state.check(&positions, model.has_lost)?;
+        for state in &sent {
+            state.check(&positions, &model.arrived, model.has_lost)?;
             if !model.has_lost && !self.moves_feeder_clocks {
                 state.check_prices(&world.facts)?;
             }
@@ -371,7 +361,11 @@ impl Checks {
             return Ok(());
         }
         let announced: BTreeSet<&str> = announced.iter().map(|(_, id)| id.as_str()).collect();
-        for (log, rejection) in world.oracle.announcements() {
+        for (log, at, rejection) in world.oracle.announcements() {
+            // Core NATS loses what is on its way.
+            if at <= world.loses_until {
+                continue;
+            }
             let stored_us = rejection.recorded_at.timestamp().as_microsecond();
             let id = format!("{}-{}-{stored_us}", epoch(&log), rejection.seq);
             if !announced.contains(id.as_str()) {
@@ -413,7 +407,7 @@ impl Running {
         if let Some(name) = self.ended_task() {
             return Err(format!("replica {n}: the task {name} has ended"));
         }
-        match &*self.uncommitted.lock() {
+        match &*self.wrong.lock() {
             Some(wrong) => Err(format!("replica {n}: {wrong}")),
             None => Ok(()),
         }

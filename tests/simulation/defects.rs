@@ -58,3 +58,10 @@ fn acknowledgements_are_in_the_order_of_the_messages_after_some_were_sent_again(
     let steps: Vec<_> = (5..58).map(|second| (second, reject)).collect();
     holds(&steps);
 }
+
+#[test]
+fn views_that_are_rebuilt_again_and_again_stay_live() {
+    let both = |second| [0, 1].map(|replica| (second, Step::Rebuild { replica }));
+    let steps: Vec<_> = (25..55).flat_map(both).collect();
+    holds(&steps);
+}

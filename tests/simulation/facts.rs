@@ -1,14 +1,17 @@
 //! [`Facts`]: what boards and race cards must show of what the log has, by the rules that docs/feeding.md publishes.
 //! It shares no code with the folds.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use events::Moment;
+use events::{Moment, RaceKey};
 use jiff::Timestamp;
+use jiff::tz::Offset;
 use projections::{Checkpoint, Store};
 use serde_json::Value;
 
 use super::streams::{Stored, Stream};
+use crate::feed::Feed;
 
 /// A smaller step back of the log's clock is none.
 const JITTER_US: i64 = 50_000;
@@ -16,6 +19,8 @@ const JITTER_US: i64 = 50_000;
 const SKEW_US: i64 = 1_000_000;
 /// After a correction of the log's clock, events of the last 10 minutes are no older than those before it.
 const LATE_US: i64 = 600_000_000;
+/// A repetition after more statements of a result may be listed once more.
+const STATEMENTS_MAX: usize = 16;
 
 /// The facts of the messages of a log, in its order.
 #[derive(Default)]
@@ -26,6 +31,8 @@ pub(super) struct Facts {
     clock_us: Option<i64>,
     /// The log's clock stepped back.
     has_stepped: bool,
+    /// The latest time at which the log stored a message.
+    stored_max: Option<Timestamp>,
     /// By `date/venue/number`.
     races: BTreeMap<String, RaceFacts>,
 }
@@ -39,6 +46,8 @@ struct RaceFacts {
     statuses: Order,
     status: Possible,
     has_result: bool,
+    /// The statements of the result, by their ids.
+    results: BTreeSet<String>,
     cards: Order,
     /// The distance on the card.
     card: Possible,
@@ -113,6 +122,7 @@ impl Facts {
 
     fn take(&mut self, message: &Stored) {
         let stored = message.recorded_at.as_microsecond();
+        self.stored_max = self.stored_max.max(Some(message.recorded_at));
         self.pass_clock(stored);
         let Some((race, event)) = parse(&message.subject, &message.payload) else {
             return;
@@ -144,7 +154,10 @@ impl Facts {
                 let distance = data["distance"].to_string();
                 facts.cards.take(&order, &mut facts.card, distance);
             }
-            "racing.result.declared.v1" => facts.has_result = true,
+            "racing.result.declared.v1" => {
+                facts.has_result = true;
+                facts.results.insert(text(&event["id"]));
+            }
             kind => {
                 let horse = text(&data["horse_no"]);
                 let (latest, is_withdrawn) = facts.withdrawals.entry(horse).or_default();
@@ -186,6 +199,36 @@ impl Facts {
         self.races.get(race)?.wins.get(horse)
     }
 
+    /// Checks that new clients get an image of each race that is open: it has a board, it is not over, and its date
+    /// has not ended everywhere.
+    pub(super) fn check_images(&self, feed: &Feed) -> Result<(), String> {
+        let open = RefCell::new(BTreeSet::new());
+        feed.snapshots(|topic| {
+            let RaceKey {
+                date,
+                venue,
+                race_number,
+            } = &topic.race;
+            open.borrow_mut()
+                .insert(format!("{date}/{venue}/{race_number}"));
+            true
+        });
+        let open = open.into_inner();
+        let last_zone = Offset::constant(-12);
+        let earliest = self.stored_max.map(|at| last_zone.to_datetime(at).date());
+        let earliest = earliest.map_or(String::new(), |date| date.to_string());
+        let is_open = |(race, facts): &(&String, &RaceFacts)| {
+            !facts.has_result
+                && facts.wins.values().any(|win| !win.is_empty())
+                && **race >= earliest
+        };
+        let mut missing = self.races.iter().filter(is_open);
+        match missing.find(|(race, _)| !open.contains(*race)) {
+            None => Ok(()),
+            Some((race, _)) => Err(format!("new clients get no image of {race}")),
+        }
+    }
+
     /// Checks that views show them.
     pub(super) fn check(&self, store: &Store) -> Result<(), String> {
         self.races
@@ -195,6 +238,18 @@ impl Facts {
 }
 
 impl RaceFacts {
+    /// Each statement of the result is listed once.
+    fn check_revisions(&self, race: &str, store: &Store) -> Result<(), String> {
+        let listed = store.scan(&format!("{}/", key("revision", race))).count();
+        let stated = self.results.len();
+        match listed == stated || stated > STATEMENTS_MAX {
+            true => Ok(()),
+            false => Err(format!(
+                "{listed} revisions of {race} are listed, of {stated}"
+            )),
+        }
+    }
+
     fn check(&self, race: &str, store: &Store) -> Result<(), String> {
         if let Some(board) = view(store, "odds", race)? {
             let runners = board["runners"].as_array().cloned().unwrap_or_default();
@@ -221,6 +276,7 @@ impl RaceFacts {
                 false => Err(format!("there is no card of {race}")),
             };
         };
+        self.check_revisions(race, store)?;
         let shown = card["distance"].to_string();
         is_one_of(&format!("the distance of {race}"), &self.card, Some(&shown))?;
         let result = Possible::from(["result".to_owned()]);
@@ -251,10 +307,15 @@ fn is_one_of(what: &str, possible: &Possible, shown: Option<&String>) -> Result<
     }
 }
 
-fn view(store: &Store, kind: &str, race: &str) -> Result<Option<Value>, String> {
+fn key(kind: &str, race: &str) -> String {
     let (meeting, number) = race.rsplit_once('/').expect("a race");
-    let key = format!("{kind}/{meeting}/{number:0>3}");
-    let view = store.get(&key).map_err(|error| error.to_string())?;
+    format!("{kind}/{meeting}/{number:0>3}")
+}
+
+fn view(store: &Store, kind: &str, race: &str) -> Result<Option<Value>, String> {
+    let view = store
+        .get(&key(kind, race))
+        .map_err(|error| error.to_string())?;
     Ok(view.map(|view| serde_json::from_slice(&view).expect("a view is JSON")))
 }
 

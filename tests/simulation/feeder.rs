@@ -1,9 +1,10 @@
 //! [`Feeder`]: a program that publishes events with the appender that ships, and remembers what was acknowledged.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::time::sleep;
 use tokio_util::task::AbortOnDropHandle;
@@ -11,7 +12,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::chance::Chance;
 use super::facts::{Facts, Possible, parse, price};
 use super::machine::Machine;
-use super::script::Script;
+use super::script::{SHARED_ID, Script};
 use super::server::{Host, LogServer};
 use crate::log::{Appended, Appender, Log, Outgoing, RACING};
 
@@ -30,6 +31,10 @@ pub(super) struct FeederState {
     pub(super) sent: Vec<Sent>,
     /// Those of the running process without an acknowledgement, in their order.
     awaiting: VecDeque<usize>,
+    /// Once in so many times, it has several events.
+    bursts_one_in: u64,
+    /// So many events follow at once.
+    pub(super) flood: u64,
     pub(super) wrong: Option<String>,
 }
 
@@ -38,6 +43,15 @@ pub(super) struct Sent {
     pub(super) acknowledged: bool,
     /// A process that ended may have sent it, or may not.
     pub(super) was_interrupted: bool,
+    /// It repeats an earlier one.
+    is_repeated: bool,
+}
+
+impl Sent {
+    /// Whether the log may have it twice, though its feeder published it once.
+    pub(super) fn may_be_there_twice(&self) -> bool {
+        self.is_repeated || self.outgoing.id.starts_with(SHARED_ID)
+    }
 }
 
 impl Feeder {
@@ -46,7 +60,9 @@ impl Feeder {
             script: Script::new(n, chance.fork()),
             chance: chance.fork(),
             sent: Vec::new(),
+            bursts_one_in: *chance.pick(&[2, 6, 6]),
             awaiting: VecDeque::new(),
+            flood: 0,
             wrong: None,
         };
         Self {
@@ -112,7 +128,9 @@ async fn publish(server: &LogServer, appender: &mut Appender, state: &Mutex<Feed
 
 impl FeederState {
     fn burst(&mut self) -> u64 {
-        if self.chance.one_in(6) {
+        if self.flood > 0 {
+            std::mem::take(&mut self.flood)
+        } else if self.chance.one_in(self.bursts_one_in) {
             self.chance.between(2, 16)
         } else {
             1
@@ -120,12 +138,13 @@ impl FeederState {
     }
 
     fn next(&mut self) -> Outgoing {
-        let outgoing = self.script.next();
+        let (outgoing, is_repeated) = self.script.next();
         self.awaiting.push_back(self.sent.len());
         self.sent.push(Sent {
             outgoing: outgoing.clone(),
             acknowledged: false,
             was_interrupted: false,
+            is_repeated,
         });
         outgoing
     }
@@ -165,32 +184,38 @@ impl FeederState {
         }
     }
 
-    /// Checks that everything acknowledged is in the log, and that the facts about each race are in their order.
+    /// Checks that everything acknowledged is in the log, that the facts about each race are in their order, and that
+    /// no event reached the server before an earlier one.
     pub(super) fn check(
         &self,
         positions: &BTreeMap<&[u8], u64>,
+        arrived: &HashMap<Bytes, usize>,
         may_be_lost: bool,
     ) -> Result<(), String> {
-        if let Some(wrong) = &self.wrong {
-            return Err(wrong.clone());
-        }
         let mut last: BTreeMap<&str, u64> = BTreeMap::new();
-        for Sent {
-            outgoing,
-            acknowledged,
-            was_interrupted,
-        } in &self.sent
-        {
+        let mut last_arrived = 0;
+        for sent in &self.sent {
+            let Sent { outgoing, .. } = sent;
             let position = positions.get(&outgoing.payload[..]);
-            if position.is_none() && *acknowledged && !may_be_lost {
+            if position.is_none() && sent.acknowledged && !may_be_lost {
                 return Err(format!(
                     "the acknowledged event {} is not in the log",
                     outgoing.id
                 ));
             }
+            if sent.is_repeated {
+                continue;
+            }
+            if let Some(n) = arrived.get(&outgoing.payload[..]) {
+                if *n < last_arrived {
+                    let id = &outgoing.id;
+                    return Err(format!("a later event reached the server before {id}"));
+                }
+                last_arrived = *n;
+            }
             let Some(position) = position else { continue };
             // Quotes in flight together may change places.
-            if *was_interrupted || may_be_lost || outgoing.subject.contains(".odds.") {
+            if sent.was_interrupted || may_be_lost || outgoing.subject.contains(".odds.") {
                 continue;
             }
             let race = outgoing.subject.splitn(3, '.').last().unwrap_or_default();
@@ -203,10 +228,11 @@ impl FeederState {
         }
         Ok(())
     }
+
     /// Checks that of each horse the price that was published last is in force, whatever came between it and the log.
     pub(super) fn check_prices(&self, facts: &Facts) -> Result<(), String> {
         let mut last: BTreeMap<(String, String), Possible> = BTreeMap::new();
-        for sent in &self.sent {
+        for sent in self.sent.iter().filter(|sent| !sent.is_repeated) {
             let Outgoing {
                 subject, payload, ..
             } = &sent.outgoing;

@@ -18,7 +18,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use super::chance::Chance;
 
@@ -72,6 +72,7 @@ struct State {
     crashes_after: Option<u64>,
     has_crashed: bool,
     waiting: Vec<Waker>,
+    has_slow_disk: bool,
 }
 
 /// What unwinds a task in which its machine crashes.
@@ -198,10 +199,28 @@ pub(crate) fn spawn_blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> JoinHandle<T> {
     if uptime().is_some() {
-        spawn(async move { work() })
+        let pause = disk_pause();
+        spawn(async move {
+            if !pause.is_zero() {
+                sleep(pause).await;
+            }
+            work()
+        })
     } else {
         tokio::task::spawn_blocking(work)
     }
+}
+
+/// How long work with the disk of the machine takes whose code runs.
+fn disk_pause() -> Duration {
+    let machine = CURRENT.with_borrow(Clone::clone);
+    let is_slow = machine.is_some_and(|machine| machine.0.lock().has_slow_disk);
+    let ms = CHANCE.with_borrow_mut(|chance| match chance.below(4) {
+        _ if is_slow => chance.between(20, 400),
+        0 => chance.between(1, 20),
+        _ => 0,
+    });
+    Duration::from_millis(ms)
 }
 
 impl Machine {
@@ -230,6 +249,10 @@ impl Machine {
 
     pub(super) fn move_clock(&self, by: SignedDuration) {
         self.0.lock().ahead += by;
+    }
+
+    pub(super) fn slow_disk(&self, is_slow: bool) {
+        self.0.lock().has_slow_disk = is_slow;
     }
 
     pub(super) fn suspend(&self) {
@@ -277,6 +300,7 @@ impl Machine {
             ahead: state.ahead,
             asleep: state.asleep,
             suspended_at: state.suspended_at,
+            has_slow_disk: state.has_slow_disk,
             ..State::default()
         })))
     }

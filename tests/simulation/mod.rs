@@ -2,7 +2,8 @@
 //! over models of nats-server, network, disks and clocks. A seed decides what happens; the same seed is the same run.
 //!
 //! `RAILBIRD_SIMULATION_SEED` is the first seed, `RAILBIRD_SIMULATION_SEEDS` how many, or `RAILBIRD_SIMULATION_SECONDS`
-//! for how long; `RAILBIRD_SIMULATION_WHOLE` prints all that happened in a run that fails.
+//! for how long; `RAILBIRD_SIMULATION_STOP` is after how many failures to end, without shrinking
+//! them, and `RAILBIRD_SIMULATION_WHOLE` prints all that happened in a run that fails.
 
 mod chance;
 mod checks;
@@ -10,6 +11,7 @@ mod client;
 mod defects;
 mod facts;
 mod feeder;
+mod keys;
 pub(crate) mod machine;
 mod oracle;
 mod replica;
@@ -17,10 +19,13 @@ mod scenario;
 mod script;
 pub(crate) mod server;
 mod streams;
+mod watcher;
 mod world;
 
 use std::env;
 use std::panic::catch_unwind;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::{self, available_parallelism};
 use std::time::{Duration, Instant};
 
 use self::chance::Chance;
@@ -41,27 +46,32 @@ fn no_seed_breaks_a_promise() {
     let first = number("RAILBIRD_SIMULATION_SEED").unwrap_or(1);
     let seconds = number("RAILBIRD_SIMULATION_SECONDS").map(Duration::from_secs);
     let seeds = number("RAILBIRD_SIMULATION_SEEDS").unwrap_or(SEEDS);
+    let failures_max = number("RAILBIRD_SIMULATION_STOP");
     let began = Instant::now();
-    let mut failures = Vec::new();
-    let mut runs = 0;
-    while seconds.map_or(runs < seeds, |seconds| began.elapsed() < seconds) {
-        if let Some(failure) = failure_of(first + runs) {
-            println!("{failure}");
-            failures.push(failure);
+    let [runs, failures] = [(); 2].map(|()| AtomicU64::new(0));
+    let run_seeds = || {
+        while failures_max.is_none_or(|max| failures.load(Ordering::Relaxed) < max) {
+            let run = runs.fetch_add(1, Ordering::Relaxed);
+            if !seconds.map_or(run < seeds, |seconds| began.elapsed() < seconds) {
+                runs.fetch_sub(1, Ordering::Relaxed);
+                return;
+            }
+            if let Some(failure) = failure_of(first + run, failures_max.is_none()) {
+                println!("{failure}");
+                failures.fetch_add(1, Ordering::Relaxed);
+            }
         }
-        runs += 1;
-    }
+    };
+    // A seed runs in one thread.
+    let threads = available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(run_seeds))));
     let elapsed = began.elapsed().as_secs_f64();
+    let [runs, failures] = [runs, failures].map(AtomicU64::into_inner);
     println!(
-        "\nchaos | simulation | {first} | {runs} | {elapsed:.0} | {} failures, {:.0} seeds a minute",
-        failures.len(),
+        "\nchaos | simulation | {first} | {runs} | {elapsed:.0} | {failures} failures, {:.0} seeds a minute",
         runs as f64 * 60.0 / elapsed
     );
-    assert!(
-        failures.is_empty(),
-        "{} of {runs} seeds fail",
-        failures.len()
-    );
+    assert!(failures == 0, "{failures} of {runs} seeds fail");
 }
 
 #[test]
@@ -76,8 +86,8 @@ fn the_same_seed_is_the_same_run() {
     }
 }
 
-/// What a seed breaks, with the fewest steps that do.
-fn failure_of(seed: u64) -> Option<String> {
+/// What a seed breaks, with the fewest steps that do if it is shrunk.
+fn failure_of(seed: u64, shrinks: bool) -> Option<String> {
     let run = |seed, steps: &[Planned]| {
         let outcome = catch_unwind(|| run(seed, steps));
         outcome.unwrap_or_else(|panic| Outcome {
@@ -89,7 +99,7 @@ fn failure_of(seed: u64) -> Option<String> {
     let mut outcome = run(seed, &steps);
     outcome.failure.as_ref()?;
     let mut n = 0;
-    while n < steps.len() {
+    while shrinks && n < steps.len() {
         let mut fewer = steps.clone();
         fewer.remove(n);
         let shrunk = run(seed, &fewer);

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use events::Moment;
 use jiff::Timestamp;
@@ -27,7 +28,8 @@ struct Fold {
     projection: Projection,
     /// When the last message was recorded.
     recorded_at: Option<Timestamp>,
-    announcements: Vec<Announcement>,
+    /// When the log stored the rejected messages, by the clock that nobody sets.
+    announcements: Vec<(Duration, Announcement)>,
     /// When each message was recorded.
     times: BTreeMap<u64, Moment>,
     /// The frames of the live channel of each event that has some.
@@ -100,11 +102,14 @@ impl Oracle {
     }
 
     /// The latest fold.
-    pub(super) fn announcements(&self) -> impl Iterator<Item = (LogIdentity, &Announcement)> {
+    pub(super) fn announcements(
+        &self,
+    ) -> impl Iterator<Item = (LogIdentity, Duration, &Announcement)> {
         let last = self.folds.last();
         last.into_iter().flat_map(|fold| {
             let log = fold.projection.checkpoint().log.clone();
-            fold.announcements.iter().map(move |one| (log.clone(), one))
+            let all = fold.announcements.iter();
+            all.map(move |(at, one)| (log.clone(), *at, one))
         })
     }
 }
@@ -119,7 +124,7 @@ impl Fold {
     fn follow(&mut self, stream: &Stream, digests: &mut BTreeMap<String, Digest>) {
         let after = self.projection.checkpoint().seq + 1;
         for (seq, message) in stream.messages.range(after..) {
-            let at = message.recorded_at;
+            let (at, stored_at) = (message.recorded_at, message.at);
             let message = LogMessage::of(*seq, at, &message.subject, message.payload.clone());
             let step = self
                 .projection
@@ -137,7 +142,9 @@ impl Fold {
                     .map(|message| Frame::text(&[&message.json]));
                 self.messages.entry(*seq).or_default().extend(frames);
             }
-            self.announcements.extend(step.announcements);
+            let rejected = step.announcements.into_iter();
+            self.announcements
+                .extend(rejected.map(|one| (stored_at, one)));
             self.recorded_at = Some(at);
             let checkpoint = self.projection.checkpoint();
             digests.insert(key(checkpoint), checkpoint.digest);

@@ -14,6 +14,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::chance::Chance;
 use super::machine::Machine;
 use super::server::{Host, LogServer};
+use super::watcher::Watcher;
 use crate::accounts::{self, AccountCommands, KeyCache, Ledger, Revocations};
 use crate::feed::Feed;
 use crate::health::{FeedMonitor, Health};
@@ -29,6 +30,9 @@ use crate::shutdown::Shutdown;
 /// How long keys are accepted without a proof.
 pub(super) const KEYS_STALE_MAX: Duration = Duration::from_secs(60);
 
+/// What small files are first written as.
+const DRAFTS: [&str; 2] = [".ended.json.new", ".log.json.new"];
+
 pub(super) struct Replica {
     pub(super) machine: Machine,
     pub(super) host: Host,
@@ -38,6 +42,9 @@ pub(super) struct Replica {
     pub(super) incarnation: u64,
     /// What its crash does, if it is to crash by itself: whether it tears the store, and for how long it is down.
     pub(super) crash: Option<(bool, u64)>,
+    pub(super) are_files_blocked: bool,
+    /// Its data folder is new.
+    pub(super) has_lost_disk: bool,
     pub(super) running: Option<Running>,
 }
 
@@ -48,8 +55,8 @@ pub(super) struct Running {
     pub(super) commands: AccountCommands,
     /// When a rebuild was accepted, and how many there were before.
     pub(super) rebuild: Option<(Duration, u64)>,
-    /// What the sockets were sent before it was committed.
-    pub(super) uncommitted: Arc<Mutex<Option<String>>>,
+    /// What a watcher has found wrong.
+    pub(super) wrong: Arc<Mutex<Option<String>>>,
     tasks: Vec<(&'static str, AbortOnDropHandle<()>)>,
 }
 
@@ -78,6 +85,8 @@ impl Replica {
             root,
             incarnation: 0,
             crash: None,
+            are_files_blocked: false,
+            has_lost_disk: false,
             running: None,
         }
     }
@@ -87,6 +96,7 @@ impl Replica {
     }
 
     pub(super) fn start(&mut self, server: &LogServer) {
+        self.has_lost_disk = false;
         let data = self.data();
         let host = self.host;
         let incarnation = self.incarnation;
@@ -119,6 +129,30 @@ impl Replica {
         self.stop();
         fs::remove_dir_all(self.data()).expect("a folder");
         fs::create_dir_all(self.data()).expect("a folder");
+        self.has_lost_disk = true;
+    }
+
+    /// Has the small files of the data folder not be written, or be written again.
+    pub(super) fn block_files(&mut self, is_blocked: bool) {
+        self.are_files_blocked = is_blocked;
+        for draft in DRAFTS.map(|draft| self.data().join(draft)) {
+            // No file can be written in place of a folder.
+            match is_blocked {
+                true => drop(fs::create_dir(&draft)),
+                false => drop(fs::remove_dir(&draft)),
+            }
+        }
+    }
+
+    /// Whether a rebuild was requested that has not ended.
+    pub(super) fn is_rebuilding(&self) -> bool {
+        let requested = |running: &Running| {
+            let rebuilds = running.projector.status.borrow().rebuilds;
+            running
+                .rebuild
+                .is_some_and(|(_, before)| rebuilds == before)
+        };
+        self.running.as_ref().is_some_and(requested)
     }
 
     pub(super) fn has_crashed(&self) -> bool {
@@ -198,25 +232,17 @@ fn start(
     let (task, projector) =
         Projector::new(followed, Arc::clone(&views), feed.clone(), announcer, None);
     spawn("projector", Box::pin(task.run()));
-    let uncommitted = Arc::default();
-    let watching = watch_commits(feed.clone(), Arc::clone(&views), Arc::clone(&uncommitted));
-    spawn("watch", Box::pin(watching));
     let (keys, ledger, following) = follow_accounts(log.clone(), continuity.clone(), data);
     spawn("keys", following);
     let status = projector.status.clone();
-    let (_, lag) = LagWatch::new(
-        events.clone(),
-        replica.into(),
-        None,
-        Duration::ZERO,
-        status.clone(),
-    );
+    let zero = Duration::ZERO;
+    let (_, lag) = LagWatch::new(events.clone(), replica.into(), None, zero, status.clone());
     let (_, snapshots) = SnapshotWriter::new(
         events.clone(),
         Arc::clone(&views),
         status.clone(),
         None,
-        Duration::ZERO,
+        zero,
     );
     let health = Health {
         monitor: FeedMonitor::new(status, events.connection()),
@@ -231,13 +257,17 @@ fn start(
         draining: Shutdown::new(),
         can_mail: false,
     };
+    let watched = (health.clone(), projector.status.clone());
+    let watcher = Watcher::new(watched, server.clone());
+    let wrong = Arc::clone(&watcher.wrong);
+    spawn("watcher", Box::pin(watcher.run()));
     Running {
         health,
         projector,
         lease,
         commands: AccountCommands::new(log, ledger),
         rebuild: None,
-        uncommitted,
+        wrong,
         tasks,
     }
 }
@@ -256,19 +286,4 @@ fn follow_accounts(
     let revocations = Revocations::open(data).expect("a file");
     let following = accounts::follow((log, continuity), Arc::clone(&keys), sender, revocations);
     (keys, ledger, Box::pin(following))
-}
-
-/// Notes what is published before the views on this disk have it.
-async fn watch_commits(feed: Feed, views: Arc<Views>, uncommitted: Arc<Mutex<Option<String>>>) {
-    let mut position = feed.watch();
-    while position.changed().await.is_ok() {
-        let published = position.borrow_and_update().seq;
-        if let Some(store) = views.current().filter(|store| !store.is_torn())
-            && store.seq() < published
-        {
-            let seq = store.seq();
-            let wrong = format!("sockets were sent event {published}, and the views had {seq}");
-            uncommitted.lock().get_or_insert(wrong);
-        }
-    }
 }

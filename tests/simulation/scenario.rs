@@ -8,6 +8,8 @@ pub(super) const REPLICAS: usize = 2;
 pub(super) const FEEDERS: usize = 2;
 /// The time in which things go wrong.
 pub(super) const FAULTS_FOR: Duration = Duration::from_secs(60);
+/// The longest time to the next fault, where one comes with another.
+const TOGETHER_MS: u64 = 4_000;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Step {
@@ -95,6 +97,11 @@ pub(super) enum Step {
     FailSync {
         replica: usize,
     },
+    /// The next write of views that are built beside others fails.
+    FailNewWrite {
+        replica: usize,
+        ms: u64,
+    },
     Damage {
         replica: usize,
     },
@@ -115,13 +122,72 @@ pub(super) enum Step {
     RejectMessages {
         messages: u64,
     },
-    IssueKey,
+    /// What the server sends to a replica arrives later.
+    DelayAnswers {
+        replica: usize,
+        delay_ms: u64,
+        ms: u64,
+    },
+    /// Consumers deliver one message in this time.
+    SlowConsumers {
+        pause_ms: u64,
+        ms: u64,
+    },
+    ConsumersSkip {
+        ms: u64,
+    },
+    SlowDisk {
+        replica: usize,
+        ms: u64,
+    },
+    /// The small files of a data folder cannot be written.
+    BlockFiles {
+        replica: usize,
+        ms: u64,
+    },
+    Flood {
+        feeder: usize,
+        events: u64,
+    },
+    /// An operator issues, rotates and revokes keys.
+    ChangeKeys {
+        commands: u64,
+    },
+    /// The stream of the keys is restored from before its last events.
+    RestoreKeys {
+        events: u64,
+    },
     RevokeKey {
         replica: usize,
     },
 }
 
 impl Step {
+    /// Whether a store may have a part of a commit afterwards.
+    pub(super) fn may_tear(&self) -> bool {
+        match self {
+            Self::Crash { tears, .. }
+            | Self::CrashAfter { tears, .. }
+            | Self::CrashInCommit { tears, .. } => *tears,
+            Self::FailWrite { .. } | Self::FailSync { .. } | Self::FailNewWrite { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// Whether what is on its way to subscribers may be lost.
+    pub(super) fn loses_messages(&self) -> bool {
+        matches!(
+            self,
+            Self::KillServer { .. }
+                | Self::FreezeServer { .. }
+                | Self::Cut { .. }
+                | Self::LoseEnd { .. }
+                | Self::Recreate
+                | Self::DeleteMessage
+                | Self::RestoreKeys { .. }
+        )
+    }
+
     /// Whether it disturbs neither the replicas nor their way to the log.
     pub(super) fn is_harmless(&self) -> bool {
         matches!(
@@ -131,7 +197,7 @@ impl Step {
                 | Self::CutFeeder { .. }
                 | Self::LoseAnswersOfFeeder { .. }
                 | Self::MoveFeederClock { .. }
-                | Self::IssueKey
+                | Self::ChangeKeys { .. }
                 | Self::RevokeKey { .. }
         )
     }
@@ -144,20 +210,25 @@ pub(super) struct Planned {
     pub(super) step: Step,
 }
 
-const KINDS: u64 = 30;
+const KINDS: u64 = 40;
 
 /// A few kinds of faults for each seed: so those that others would hide have seeds of their own.
 pub(super) fn plan(chance: &mut Chance) -> Vec<Planned> {
     let kinds: Vec<u64> = (0..chance.between(1, 5))
         .map(|_| chance.below(KINDS))
         .collect();
-    let count = chance.between(1, 14);
-    let ms = u64::try_from(FAULTS_FOR.as_millis()).expect("small");
+    let count = chance.between(1, 18);
+    let faults_for = u64::try_from(FAULTS_FOR.as_millis()).expect("small");
+    let mut ms = 0;
     let mut plan: Vec<Planned> = (0..count)
-        .map(|_| {
+        .map(|n| {
             let kind = *chance.pick(&kinds);
+            ms = match n > 0 && chance.one_in(2) {
+                true => faults_for.min(ms + chance.below(TOGETHER_MS)),
+                false => chance.between(3_000, faults_for),
+            };
             Planned {
-                at: Duration::from_millis(chance.between(3_000, ms)),
+                at: Duration::from_millis(ms),
                 step: step(kind, chance),
             }
         })
@@ -172,7 +243,7 @@ fn step(kind: u64, chance: &mut Chance) -> Step {
     let ms = match chance.below(3) {
         0 => chance.between(5, 400),
         1 => chance.between(400, 8_000),
-        _ => chance.between(8_000, 30_000),
+        _ => chance.between(8_000, 40_000),
     };
     let seconds = *chance.pick(&[-86_400, -7_200, -400, -30, -1, 1, 30, 400, 7_200, 86_400]);
     match kind {
@@ -229,7 +300,35 @@ fn step(kind: u64, chance: &mut Chance) -> Step {
             tears: chance.one_in(2),
             ms,
         },
-        _ if chance.one_in(2) => Step::IssueKey,
-        _ => Step::RevokeKey { replica },
+        29 => Step::RevokeKey { replica },
+        kind => later_step(kind, (replica, feeder, ms), chance),
+    }
+}
+
+fn later_step(kind: u64, (replica, feeder, ms): (usize, usize, u64), chance: &mut Chance) -> Step {
+    match kind {
+        30 => Step::DelayAnswers {
+            replica,
+            delay_ms: chance.between(200, 2_800),
+            ms,
+        },
+        31 => Step::SlowConsumers {
+            pause_ms: chance.between(200, 1_500),
+            ms,
+        },
+        32 => Step::ConsumersSkip { ms },
+        33 => Step::SlowDisk { replica, ms },
+        34 => Step::BlockFiles { replica, ms },
+        35 => Step::Flood {
+            feeder,
+            events: chance.between(30, 600),
+        },
+        36 => Step::FailNewWrite { replica, ms },
+        37 => Step::RestoreKeys {
+            events: chance.between(1, 6),
+        },
+        _ => Step::ChangeKeys {
+            commands: chance.between(1, 5),
+        },
     }
 }

@@ -1,4 +1,5 @@
-//! [`Script`]: the events of a feeder about races of its own, by the clock of its machine, and some that are invalid.
+//! [`Script`]: the events of a feeder about races of its own, by the clock of its machine, and some that are invalid,
+//! that repeat an earlier one, or that have the message id of another one.
 
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
@@ -10,6 +11,7 @@ use crate::log::Outgoing;
 const VENUES: [&str; 3] = ["ST", "HV", "S1"];
 const RACES: u64 = 3;
 const RUNNERS: u64 = 4;
+pub(super) const SHARED_ID: &str = "shared-";
 
 pub(super) struct Script {
     chance: Chance,
@@ -18,6 +20,10 @@ pub(super) struct Script {
     /// The last result of each race.
     revisions: [u64; RACES as usize],
     withdrawn: [Option<u64>; RACES as usize],
+    /// What was published about each race under an id that others use as well.
+    under_shared_ids: [u64; RACES as usize],
+    all: Vec<Outgoing>,
+    results: Vec<usize>,
 }
 
 impl Script {
@@ -28,10 +34,37 @@ impl Script {
             events: 0,
             revisions: [0; RACES as usize],
             withdrawn: [None; RACES as usize],
+            under_shared_ids: [0; RACES as usize],
+            all: Vec::new(),
+            results: Vec::new(),
         }
     }
 
-    pub(super) fn next(&mut self) -> Outgoing {
+    /// An event, and whether it is of a feeder who repeats an earlier one.
+    pub(super) fn next(&mut self) -> (Outgoing, bool) {
+        if !self.all.is_empty() && self.chance.one_in(40) {
+            return (self.repeat(), true);
+        }
+        let outgoing = self.new_event();
+        self.all.push(outgoing.clone());
+        (outgoing, false)
+    }
+
+    /// An earlier event, often a result, as a program publishes it that does not know that it is in the log.
+    fn repeat(&mut self) -> Outgoing {
+        let all = self.all.len() as u64;
+        let earlier = usize::try_from(self.chance.below(all)).expect("small");
+        let earlier = match self.results.is_empty() || self.chance.one_in(2) {
+            true => earlier,
+            false => *self.chance.pick(&self.results),
+        };
+        Outgoing {
+            id: format!("repeated-{:x}", self.chance.next()),
+            ..self.all[earlier].clone()
+        }
+    }
+
+    fn new_event(&mut self) -> Outgoing {
         self.events += 1;
         let race = self.chance.below(RACES);
         // First the cards.
@@ -79,9 +112,17 @@ impl Script {
         };
         Outgoing {
             subject: format!("racing.{folder}.{date}.{}.{number}", self.venue),
-            id,
+            id: self.message_id(race).unwrap_or(id),
             payload: event.to_string().into_bytes(),
         }
+    }
+
+    /// The id of a message, if it is one that is used for other races as well.
+    fn message_id(&mut self, race: u64) -> Option<String> {
+        let used = &mut self.under_shared_ids[usize::try_from(race).expect("small")];
+        let is_shared = self.chance.one_in(30);
+        *used += u64::from(is_shared);
+        is_shared.then(|| format!("{SHARED_ID}{used}"))
     }
 
     fn card(&mut self, race: u64) -> Outgoing {
@@ -134,6 +175,7 @@ impl Script {
     fn result(&mut self, race: u64) -> Outgoing {
         let at = usize::try_from(race).expect("small");
         self.revisions[at] += 1;
+        self.results.push(self.all.len());
         let revision = self.revisions[at];
         let runners: Vec<Value> = (1..=3)
             .map(|n| json!({
@@ -148,7 +190,8 @@ impl Script {
     /// No event: it is rejected.
     fn garbage(&mut self, race: u64) -> Outgoing {
         let mut outgoing = self.event("odds.quoted", race, json!({ "runners": [] }));
-        outgoing.payload = format!("{{\"garbage\":\"{}\"}}", outgoing.id).into_bytes();
+        let garbage = format!("{{\"garbage\":\"{} {}\"}}", self.venue, self.events);
+        outgoing.payload = garbage.into_bytes();
         outgoing
     }
 }

@@ -1,7 +1,7 @@
 //! [`LogServer`]: the model of nats-server, and [`Connection`]: a client's connection to it. What is sent on one
 //! connection arrives in order, and may be lost with it; so may the answers.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -14,6 +14,7 @@ use async_nats::jetstream::context::{
 };
 use async_nats::jetstream::publish::PublishAck;
 use async_nats::jetstream::response::Response;
+use bytes::Bytes;
 use futures::{FutureExt, stream};
 use parking_lot::Mutex;
 use serde::Serialize;
@@ -24,11 +25,11 @@ use tokio::time::{sleep, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::chance::Chance;
-use super::machine::spawn_outside;
+use super::machine::{spawn_outside, uptime};
 use super::streams::{Stored, Stream, Streams};
 use crate::accounts::{AccountEvent, Actor, Fact};
 use crate::log::simulated::{ConnectMode, ConsumerDelivery, Deliveries, ServerError};
-use crate::log::{ConnectionStatus, LogError, LogMessage, Outgoing};
+use crate::log::{ConnectionStatus, LEASES, LogError, LogMessage, Outgoing};
 
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
 const ACK_TIMEOUT: Duration = Duration::from_secs(10);
@@ -37,6 +38,12 @@ const NOTICED_AFTER: Duration = Duration::from_secs(12);
 /// Two heartbeats.
 const HEARTBEATS: Duration = Duration::from_secs(2);
 const RECONNECT_MS: u64 = 1_500;
+/// How long it takes to connect, or to be refused.
+const CONNECT_MS: u64 = 150;
+/// For how long a connection is tried that nobody answers.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// Once in so many messages, a lossy consumer skips one.
+const SKIPS_ONE_IN: u64 = 12;
 
 /// Names a computer on the network.
 pub(crate) type Host = usize;
@@ -59,6 +66,20 @@ pub(crate) struct Model {
     pub(crate) consumers: u64,
     pub(crate) cut: Vec<Host>,
     pub(crate) loses_answers: Vec<Host>,
+    /// How long what the server sends is on its way to a computer.
+    pub(crate) delays: Vec<(Host, Duration)>,
+    /// Consumers deliver one message in this time.
+    pub(crate) slow_consumers: Option<Duration>,
+    /// Consumers skip messages.
+    pub(crate) consumers_skip: bool,
+    /// The messages about races that have reached the server, stored or not, in their order.
+    pub(crate) arrived: HashMap<Bytes, usize>,
+    /// A message that was announced again although the holder of the lease had noted it.
+    pub(crate) announced_again: Option<String>,
+    /// Servers have answered from before.
+    pub(crate) has_answered_from_before: bool,
+    /// The keys have lost events.
+    pub(crate) has_lost_accounts: bool,
     /// The subjects and ids of messages on core NATS, by what the server knows them.
     pub(crate) announced: Vec<(String, String)>,
     /// The server has lost messages of the log, or somebody has deleted some.
@@ -117,6 +138,13 @@ impl LogServer {
             consumers: 0,
             cut: Vec::new(),
             loses_answers: Vec::new(),
+            delays: Vec::new(),
+            slow_consumers: None,
+            consumers_skip: false,
+            arrived: HashMap::new(),
+            announced_again: None,
+            has_answered_from_before: false,
+            has_lost_accounts: false,
             announced: Vec::new(),
             has_lost: false,
             has_forgotten_ids: false,
@@ -190,6 +218,7 @@ impl Model {
 
     pub(crate) fn answer_from_before(&mut self) {
         if self.is_clustered {
+            self.has_answered_from_before = true;
             let mut before = self.streams.clone();
             let count = self.chance.between(0, 3);
             before
@@ -204,7 +233,6 @@ impl Model {
         if let Some(stream) = self.streams.all.get_mut(stream) {
             stream.lose(messages);
         }
-        self.has_lost = true;
         self.kill(false);
     }
 
@@ -227,6 +255,7 @@ impl Model {
             id: String::new(),
             payload: payload.into(),
             recorded_at: jiff::Timestamp::UNIX_EPOCH,
+            at: Duration::ZERO,
         };
         self.streams
             .append(message, None)
@@ -241,6 +270,37 @@ impl Model {
 
     fn no_leader(&self) -> bool {
         self.is_clustered && self.is_leaderless
+    }
+
+    /// Whether a command of an operator succeeds.
+    pub(crate) fn takes_commands(&self) -> bool {
+        self.is_up && !self.is_frozen && !self.no_leader()
+    }
+
+    /// The time on the way to a computer.
+    fn delay(&self, host: Host) -> Duration {
+        let delays = self.delays.iter().filter(|(of, _)| *of == host);
+        delays.map(|(_, delay)| *delay).max().unwrap_or_default()
+    }
+
+    fn announce(&mut self, subject: String, id: String) {
+        let is_known = self.announced.iter().any(|(_, known)| *known == id);
+        if is_known && self.is_noted(&id) == Some(true) {
+            self.announced_again.get_or_insert(id.clone());
+        }
+        self.announced.push((subject, id));
+    }
+
+    /// Whether the holder of the lease has noted that a message is announced.
+    fn is_noted(&mut self, id: &str) -> Option<bool> {
+        let entry = self.streams.last(LEASES.name, "$KV.LEASES.announcer")?;
+        let entry: Value = serde_json::from_slice(&entry.payload).ok()?;
+        let note: Value = serde_json::from_str(entry["note"].as_str()?).ok()?;
+        let mut parts = id.rsplitn(3, '-');
+        let stored_us: i64 = parts.next()?.parse().ok()?;
+        let seq: u64 = parts.next()?.parse().ok()?;
+        let is_later = note["seq"].as_u64()? >= seq && note["stored_us"].as_i64()? >= stored_us;
+        Some(is_later && note["log"].as_str() == parts.next())
     }
 
     /// The streams as the server has them that answers: of a cluster, maybe one that is behind.
@@ -329,13 +389,23 @@ async fn send(
         if !arrives(&server, host, &mut up, number).await {
             continue;
         }
-        if let Some(answer) = server.change(command) {
-            let _ = answered.send((number, answer));
+        if let Some(deliver) = server.change(command) {
+            let delay = server.model.lock().delay(host);
+            let _ = answered.send(Answer {
+                connection_number: number,
+                at: uptime().unwrap_or_default() + delay,
+                deliver,
+            });
         }
     }
 }
 
-type Answer = (u64, Box<dyn FnOnce() + Send>);
+/// An answer, the connection that it is sent on, and when it arrives.
+struct Answer {
+    connection_number: u64,
+    at: Duration,
+    deliver: Box<dyn FnOnce() + Send>,
+}
 
 async fn answer(
     server: LogServer,
@@ -344,14 +414,15 @@ async fn answer(
     mut answers: mpsc::UnboundedReceiver<Answer>,
 ) {
     let mut up = status.subscribe();
-    while let Some((number, answer)) = answers.recv().await {
-        let pause = server.model.lock().pause_ms();
-        if pause > 0 {
-            sleep(Duration::from_millis(pause)).await;
+    while let Some(answer) = answers.recv().await {
+        let pause = Duration::from_millis(server.model.lock().pause_ms());
+        let pause = pause.max(answer.at.saturating_sub(uptime().unwrap_or_default()));
+        if !pause.is_zero() {
+            sleep(pause).await;
         }
         let is_lost = server.model.lock().loses_answers.contains(&host);
-        if arrives(&server, host, &mut up, number).await && !is_lost {
-            answer();
+        if arrives(&server, host, &mut up, answer.connection_number).await && !is_lost {
+            (answer.deliver)();
         }
     }
 }
@@ -400,8 +471,15 @@ impl Connection {
     }
 
     /// Another connection that does not reconnect.
-    pub(crate) fn one_shot(&self) -> Result<Self, LogError> {
-        if !self.0.server.model.lock().is_reached(self.0.host) {
+    pub(crate) async fn one_shot(&self) -> Result<Self, LogError> {
+        let (server, host) = (&self.0.server, self.0.host);
+        let pause = server.model.lock().chance.between(1, CONNECT_MS);
+        sleep(Duration::from_millis(pause)).await;
+        if server.model.lock().is_silent(host) {
+            let reached = server.until(|model| !model.is_silent(host));
+            let _ = timeout(CONNECT_TIMEOUT, reached).await;
+        }
+        if !server.model.lock().is_reached(host) {
             return Err(LogError::Unreachable("the model is away".to_owned()));
         }
         let connection = self.0.server.connection(self.0.host, ConnectMode::OneShot);
@@ -465,11 +543,17 @@ impl Connection {
             id: header(NATS_MESSAGE_ID.as_ref()).unwrap_or_default(),
             payload: payload.into(),
             recorded_at: jiff::Timestamp::UNIX_EPOCH,
+            at: Duration::ZERO,
         };
         let expected = header(NATS_EXPECTED_LAST_SUBJECT_SEQUENCE.as_ref());
         let expected = expected.and_then(|expected| expected.parse().ok());
         let (sender, answer) = oneshot::channel();
         self.send(move |model| {
+            if message.subject.starts_with("racing.") {
+                let next = model.arrived.len();
+                let payload = message.payload.clone();
+                model.arrived.entry(payload).or_insert(next);
+            }
             let stored = if model.no_leader() || model.rejects_one() {
                 Err(PublishErrorKind::StreamNotFound)
             } else {
@@ -496,7 +580,7 @@ impl Connection {
             .get(NATS_MESSAGE_ID)
             .map(|id| id.as_str().to_owned());
         self.send(move |model| {
-            model.announced.push((subject, id.unwrap_or_default()));
+            model.announce(subject, id.unwrap_or_default());
             None
         });
     }
@@ -591,10 +675,12 @@ impl Consumer {
                     return;
                 }
                 self.take(&mut model, &mut in_transit);
-                model.pause_ms()
+                let pause = Duration::from_millis(model.pause_ms());
+                let slow = model.slow_consumers.filter(|_| !in_transit.is_empty());
+                pause.max(slow.unwrap_or(model.delay(self.host)))
             };
-            if pause > 0 {
-                sleep(Duration::from_millis(pause)).await;
+            if !pause.is_zero() {
+                sleep(pause).await;
             }
             if !arrives(&self.server, self.host, &mut self.up, number).await {
                 return;
@@ -618,26 +704,37 @@ impl Consumer {
         }
     }
 
+    /// Takes the next messages, each with the number of those that follow it.
     fn take(&mut self, model: &mut Model, into: &mut VecDeque<ConsumerDelivery>) {
         // A server repeats itself after a failover.
         if self.next > 2 && model.is_clustered && model.chance.one_in(200) {
             self.next -= model.chance.between(1, 2);
         }
-        let max = model.chance.between(1, 64);
+        let max = match model.slow_consumers {
+            Some(_) => 1,
+            None => model.chance.between(1, 64),
+        };
         for _ in 0..max {
             let Some(message) = model.streams.next(self.stream, self.next, &self.subjects) else {
-                return;
+                break;
             };
             self.next = message.seq + 1;
+            // A reader of some subjects cannot notice that.
+            let skips = model.consumers_skip && self.subjects.is_empty();
+            if skips && model.chance.one_in(SKIPS_ONE_IN) {
+                continue;
+            }
             self.delivered += 1;
-            let pending = model
-                .streams
-                .pending(self.stream, self.next, &self.subjects);
             into.push_back(ConsumerDelivery {
                 message,
                 number: self.delivered,
-                pending: pending.unwrap_or(0),
+                pending: 0,
             });
+        }
+        let streams = &mut model.streams;
+        let rest = streams.pending(self.stream, self.next, &self.subjects);
+        for (following, delivery) in (0..).zip(into.iter_mut().rev()) {
+            delivery.pending = rest.unwrap_or(0) + following;
         }
     }
 }

@@ -8,21 +8,21 @@ use std::time::Duration;
 use events::Text;
 use jiff::SignedDuration;
 use parking_lot::Mutex;
-use projections::Checkpoint;
 use projections::simulated::{Failure, SimulatedDisk};
+use projections::{Checkpoint, REPLAY_MESSAGES_MAX};
 use tokio::time::sleep;
 
 use super::chance::Chance;
-use super::checks::{Checks, REBUILT_WITHIN};
+use super::checks::{Checks, SLACK};
 use super::client::Client;
 use super::facts::Facts;
 use super::feeder::Feeder;
+use super::keys::{IssuedKey, change_keys};
 use super::machine::{Running, panicked, uptime};
 use super::oracle::{Oracle, identity};
 use super::replica::Replica;
 use super::scenario::{FAULTS_FOR, FEEDERS, Planned, REPLICAS, Step};
 use super::server::{LogServer, Model};
-use crate::accounts::{ApiKey, Fact, KeyIssued};
 use crate::health::{Liveness, STALE_AFTER};
 use crate::log::simulated::stream_config;
 use crate::log::{ACCOUNTS, ADDRESSES, KEY_USE, LEASES, RACING, SNAPSHOTS};
@@ -33,6 +33,8 @@ const TICK: Duration = Duration::from_millis(100);
 const HEALS_WITHIN: Duration = Duration::from_secs(150);
 /// Everything must be well for this long.
 const WELL_FOR: Duration = Duration::from_secs(5);
+/// So many ticks after the last event, everything has it, and the rejections are announced.
+const TICKS_AT_END: u64 = 100;
 /// The time after which a lease ends that is not renewed.
 const LEASE_TERM: Duration = Duration::from_secs(20);
 
@@ -48,6 +50,8 @@ pub(super) struct World {
     chance: Chance,
     /// When the replicas, their machines or their way to the log were last disturbed.
     pub(super) disturbed_at: Duration,
+    /// When what was on its way to subscribers may last have been lost.
+    pub(super) loses_until: Duration,
     /// All faults have ended, and what they broke has healed.
     pub(super) is_well: bool,
     /// When the log last lost messages.
@@ -60,11 +64,6 @@ pub(super) struct World {
     oracle_disk: SimulatedDisk,
 }
 
-pub(super) struct IssuedKey {
-    pub(super) key: ApiKey,
-    pub(super) revoked_at: Option<Duration>,
-}
-
 #[derive(Debug, Clone, Copy)]
 enum End {
     Server,
@@ -74,6 +73,12 @@ enum End {
     Consumers,
     Cut(usize),
     Answers(usize),
+    Delay(usize),
+    SlowConsumers,
+    Skips,
+    SlowDisk(usize),
+    Blocked(usize),
+    NewWrite(usize),
     Suspended(usize),
     Full(usize),
     Down(usize),
@@ -91,6 +96,10 @@ struct Folder(PathBuf);
 impl End {
     fn is_harmless(self) -> bool {
         matches!(self, Self::Cut(host) | Self::Answers(host) if host >= REPLICAS)
+    }
+
+    fn loses_messages(self) -> bool {
+        matches!(self, Self::Server | Self::Frozen | Self::Cut(_))
     }
 }
 
@@ -148,6 +157,12 @@ impl World {
                 model.create(stream.name, &stream_config(stream));
             }
         });
+        // The log may have lost its beginning, and be about to begin another period of the replay.
+        if chance.one_in(4) {
+            let before = chance.between(0, 400);
+            let seq = chance.between(1, 3) * REPLAY_MESSAGES_MAX - before;
+            server.change(|model| model.streams.begin_at(RACING.name, seq));
+        }
         let root = folder.0.join("oracle");
         let oracle_disk = SimulatedDisk::mount(&root);
         let replica = |n: usize| Replica::new(n, folder.0.join(format!("replica-{n}")));
@@ -160,6 +175,7 @@ impl World {
             trace: Vec::new(),
             clients: Vec::new(),
             disturbed_at: Duration::ZERO,
+            loses_until: Duration::ZERO,
             is_well: false,
             lost_at: None,
             wrong: None,
@@ -175,6 +191,10 @@ impl World {
         }
         let clients = (0..CLIENTS).map(|_| Client::new(world.chance.fork()));
         world.clients = clients.collect();
+        let keys = world.chance.between(1, 6);
+        for _ in 0..keys {
+            world.change_keys(1);
+        }
         world.note(format!("seed {seed}, clustered: {is_clustered}"));
         world
     }
@@ -200,6 +220,9 @@ impl World {
                 if !planned.step.is_harmless() {
                     self.disturbed_at = self.now();
                 }
+                if planned.step.loses_messages() {
+                    self.loses_until = self.now();
+                }
                 self.apply(planned.step);
             }
             self.tick(&mut checks).await?;
@@ -222,7 +245,7 @@ impl World {
         for feeder in &mut self.feeders {
             feeder.stop();
         }
-        for _ in 0..150 {
+        for _ in 0..TICKS_AT_END {
             self.tick(&mut checks).await?;
         }
         checks.at_the_end(self)
@@ -232,12 +255,18 @@ impl World {
     async fn rebuild_all(&mut self, checks: &mut Checks) -> Result<(), String> {
         self.is_well = true;
         let now = self.now();
+        for replica in &self.replicas {
+            replica.machine.slow_disk(self.chance.one_in(3));
+        }
         let running = self.replicas.iter_mut();
         running
             .filter_map(|replica| replica.running.as_mut())
             .for_each(|running| running.rebuild(now));
-        while self.now() < now + REBUILT_WITHIN + 2 * TICK {
+        while self.replicas.iter().any(Replica::is_rebuilding) {
             self.tick(checks).await?;
+        }
+        for replica in &self.replicas {
+            replica.machine.slow_disk(false);
         }
         Ok(())
     }
@@ -249,6 +278,9 @@ impl World {
         }
         if self.ends.iter().any(|(_, end)| !end.is_harmless()) {
             self.disturbed_at = self.now();
+        }
+        if self.ends.iter().any(|(_, end)| end.loses_messages()) {
+            self.loses_until = self.now() + SLACK;
         }
         self.end_crashed();
         self.work();
@@ -348,6 +380,14 @@ impl World {
             End::Answers(host) => {
                 server.change(|model| model.loses_answers.retain(|loses| *loses != host))
             }
+            End::Delay(host) => {
+                server.change(|model| model.delays.retain(|(delayed, _)| *delayed != host));
+            }
+            End::SlowConsumers => server.change(|model| model.slow_consumers = None),
+            End::Skips => server.change(|model| model.consumers_skip = false),
+            End::SlowDisk(n) => self.replicas[n].machine.slow_disk(false),
+            End::NewWrite(n) => self.replicas[n].disk.fail(None),
+            End::Blocked(n) => self.replicas[n].block_files(false),
             End::Suspended(n) => self.wake(n),
             End::Full(n) => self.replicas[n].disk.fill(false),
             End::Down(n) if self.replicas[n].running.is_none() => self.replicas[n].start(server),
@@ -404,6 +444,19 @@ impl World {
                 self.replicas[replica].stop();
                 self.end_at(ms, End::Down(replica));
             }
+            step @ (Step::MoveClock { .. }
+            | Step::MoveFeederClock { .. }
+            | Step::MoveAllClocks { .. }) => self.move_clocks(step),
+            Step::RestartFeeder { feeder } => self.feeders[feeder].start(),
+            Step::Flood { feeder, events } => self.feeders[feeder].state.lock().flood += events,
+            Step::ChangeKeys { commands } => self.change_keys(commands),
+            Step::RevokeKey { replica } => self.revoke_key(replica),
+            step => self.apply_to_machine(step),
+        }
+    }
+
+    fn apply_to_machine(&mut self, step: Step) {
+        match step {
             Step::Suspend { replica, ms } => {
                 self.replicas[replica].machine.suspend();
                 self.end_at(ms, End::Suspended(replica));
@@ -412,8 +465,20 @@ impl World {
                 self.replicas[replica].disk.fill(true);
                 self.end_at(ms, End::Full(replica));
             }
+            Step::SlowDisk { replica, ms } => {
+                self.replicas[replica].machine.slow_disk(true);
+                self.end_at(ms, End::SlowDisk(replica));
+            }
+            Step::BlockFiles { replica, ms } => {
+                self.replicas[replica].block_files(true);
+                self.end_at(ms, End::Blocked(replica));
+            }
             Step::FailWrite { replica } => self.replicas[replica].disk.fail(Some(Failure::Write)),
             Step::FailSync { replica } => self.replicas[replica].disk.fail(Some(Failure::Sync)),
+            Step::FailNewWrite { replica, ms } => {
+                self.replicas[replica].disk.fail(Some(Failure::NewWrite));
+                self.end_at(ms, End::NewWrite(replica));
+            }
             Step::Damage { replica } => self.damage(replica),
             Step::Rebuild { replica } => {
                 let now = self.now();
@@ -421,12 +486,39 @@ impl World {
                     running.rebuild(now);
                 }
             }
-            step @ (Step::MoveClock { .. }
-            | Step::MoveFeederClock { .. }
-            | Step::MoveAllClocks { .. }) => self.move_clocks(step),
-            Step::RestartFeeder { feeder } => self.feeders[feeder].start(),
-            Step::IssueKey => self.issue_key(),
-            Step::RevokeKey { replica } => self.revoke_key(replica),
+            step => self.apply_to_network(step),
+        }
+    }
+
+    fn apply_to_network(&mut self, step: Step) {
+        let server = self.server.clone();
+        let cut = |world: &mut Self, host, ms| {
+            server.change(|model| model.cut.push(host));
+            world.end_at(ms, End::Cut(host));
+        };
+        match step {
+            Step::Cut { replica, ms } => cut(self, replica, ms),
+            Step::CutFeeder { feeder, ms } => cut(self, REPLICAS + feeder, ms),
+            Step::LoseAnswers { replica, ms } => self.lose_answers(replica, ms),
+            Step::LoseAnswersOfFeeder { feeder, ms } => self.lose_answers(REPLICAS + feeder, ms),
+            Step::DelayAnswers {
+                replica,
+                delay_ms,
+                ms,
+            } => {
+                let delay = Duration::from_millis(delay_ms);
+                server.change(|model| model.delays.push((replica, delay)));
+                self.end_at(ms, End::Delay(replica));
+            }
+            Step::SlowConsumers { pause_ms, ms } => {
+                let pause = Duration::from_millis(pause_ms);
+                server.change(|model| model.slow_consumers = Some(pause));
+                self.end_at(ms, End::SlowConsumers);
+            }
+            Step::ConsumersSkip { ms } => {
+                server.change(|model| model.consumers_skip = true);
+                self.end_at(ms, End::Skips);
+            }
             step => self.apply_to_server(step),
         }
     }
@@ -461,15 +553,7 @@ impl World {
         // The replicas may have read what the server loses.
         self.follow();
         let server = self.server.clone();
-        let cut = |world: &mut Self, host, ms| {
-            server.change(|model| model.cut.push(host));
-            world.end_at(ms, End::Cut(host));
-        };
         match step {
-            Step::Cut { replica, ms } => cut(self, replica, ms),
-            Step::CutFeeder { feeder, ms } => cut(self, REPLICAS + feeder, ms),
-            Step::LoseAnswers { replica, ms } => self.lose_answers(replica, ms),
-            Step::LoseAnswersOfFeeder { feeder, ms } => self.lose_answers(REPLICAS + feeder, ms),
             Step::KillServer { ms } => {
                 let forgets = self.chance.one_in(2);
                 server.change(|model| model.kill(forgets));
@@ -496,7 +580,17 @@ impl World {
             }
             Step::LoseEnd { messages } => {
                 self.lost_at = Some(self.now());
-                server.change(|model| model.lose_end(RACING.name, messages));
+                server.change(|model| {
+                    model.has_lost = true;
+                    model.lose_end(RACING.name, messages);
+                });
+                self.end_at(500, End::Server);
+            }
+            Step::RestoreKeys { events } => {
+                server.change(|model| {
+                    model.has_lost_accounts = true;
+                    model.lose_end(ACCOUNTS.name, events);
+                });
                 self.end_at(500, End::Server);
             }
             Step::Recreate => {
@@ -552,14 +646,10 @@ impl World {
         }
     }
 
-    fn issue_key(&mut self) {
-        let number = self.keys.lock().len().to_string();
-        let key = ApiKey::derive("live", &["simulation", &number]);
-        let plan = Text::parse("default").expect("text");
-        let issued: Fact = KeyIssued::new(&key, plan, None).into();
-        let revoked_at = None;
-        self.keys.lock().push(IssuedKey { key, revoked_at });
-        self.server.change(|model| model.append_account(&issued));
+    fn change_keys(&mut self, commands: u64) {
+        let now = self.now();
+        let mut keys = self.keys.lock();
+        change_keys(&self.server, &mut keys, commands, now, &mut self.chance);
     }
 
     /// A key that is issued to all is revoked at a replica.
@@ -568,8 +658,11 @@ impl World {
             return;
         };
         let keys = Arc::clone(&self.keys);
-        let open = keys.lock().iter().position(|key| key.revoked_at.is_none());
-        let Some(n) = open else { return };
+        let open = |key: &IssuedKey| key.revoked_at.is_none() && !key.is_taken;
+        let Some(n) = keys.lock().iter().position(open) else {
+            return;
+        };
+        keys.lock()[n].is_taken = true;
         let commands = running.commands.clone();
         self.replicas[replica].machine.spawn(async move {
             let key_id = keys.lock()[n].key.key_id();

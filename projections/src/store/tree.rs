@@ -79,12 +79,9 @@ impl Tree {
             Self::Sled(db, _) => Box::new(db.scan_prefix(prefix)),
             #[cfg(feature = "simulation")]
             Self::Simulated(tree) => {
-                let prefix = prefix.as_bytes().to_vec();
-                let entries = tree.range(Bound::Included(prefix.clone()), Bound::Unbounded);
-                let of_prefix = entries
-                    .into_iter()
-                    .take_while(|(key, _)| key.starts_with(&prefix));
-                Box::new(of_prefix.map(Ok).collect::<Vec<_>>().into_iter())
+                let end = [prefix.as_bytes(), &[u8::MAX]].concat();
+                let from = Bound::Included(prefix.as_bytes().to_vec());
+                Box::new(tree.range(from, Bound::Excluded(end)).into_iter().map(Ok))
             }
         }
     }

@@ -25,6 +25,8 @@ pub enum Failure {
     Sync,
     /// A commit is applied halfway.
     Write,
+    /// The first commit to a store that is opened from now on is applied halfway.
+    NewWrite,
 }
 
 /// A disk. Clones share it.
@@ -35,7 +37,8 @@ pub struct SimulatedDisk(Arc<Mutex<Disk>>);
 struct Disk {
     folder: PathBuf,
     is_full: bool,
-    failure: Option<Failure>,
+    /// Which, and the last store when it was planned.
+    failure: Option<(Failure, u64)>,
     crash: Option<CommitCrash>,
 }
 
@@ -111,7 +114,8 @@ impl SimulatedDisk {
     }
 
     pub fn fail(&self, failure: Option<Failure>) {
-        self.0.lock().failure = failure;
+        let last = FILES.lock().0;
+        self.0.lock().failure = failure.map(|failure| (failure, last));
     }
 
     /// Has `crash` end the machine within a commit: it does not return.
@@ -148,9 +152,13 @@ impl SimulatedDisk {
         disk.crash.take().map(|planned| planned.crash)
     }
 
-    fn takes_failure(&self, failure: Failure) -> bool {
+    fn takes_failure(&self, failure: Failure, store: u64) -> bool {
         let mut disk = self.0.lock();
-        let takes = disk.failure == Some(failure);
+        let is_due = |(planned, last)| match planned {
+            Failure::NewWrite => failure == Failure::Write && store > last,
+            planned => planned == failure,
+        };
+        let takes = disk.failure.is_some_and(is_due);
         if takes {
             disk.failure = None;
         }
@@ -189,7 +197,7 @@ impl SimulatedDisk {
     pub fn sync(&self) {
         let of_disk = |file: &&mut TreeFile| file.home.starts_with(&self.0.lock().folder);
         for file in FILES.lock().1.values_mut().filter(of_disk) {
-            if !file.unsynced.is_empty() && self.takes_failure(Failure::Sync) {
+            if !file.unsynced.is_empty() && self.takes_failure(Failure::Sync, 0) {
                 file.failed = true;
             }
             file.sync();
@@ -293,10 +301,14 @@ impl SimulatedTree {
         if let Some(crash) = self.disk.takes_crash(false) {
             crash();
         }
-        if self.disk.takes_failure(Failure::Write) {
-            let half = batch.len() / 2;
-            write(&mut self.memory.lock(), &batch[..half].to_vec());
-            self.with_file(|file| file.failed = true);
+        if self.disk.takes_failure(Failure::Write, self.id) {
+            let half = batch[..batch.len() / 2].to_vec();
+            write(&mut self.memory.lock(), &half);
+            self.with_file(|file| {
+                file.sync();
+                write(&mut file.on_disk, &half);
+                file.failed = true;
+            });
             return Err(failed().into());
         }
         write(&mut self.memory.lock(), &batch);
