@@ -129,7 +129,7 @@ def event_groups(number, names):
 
 async def report(error):
     """Prints an error of the connection. A denied message gets no other response, so a retry would never end."""
-    denied = "violation" in str(error).lower()
+    denied = "violation" in str(error).lower() and "alive." not in str(error)
     print(f"{'not permitted' if denied else 'NATS'}: {error}", flush=True)
     if denied:
         os._exit(1)  # sys.exit would first end the client's reader, which prints a traceback.

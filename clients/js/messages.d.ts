@@ -173,7 +173,7 @@ export interface FeedHealth {
   sources?: SourceHealth[];
 }
 
-/** The state of the feed, or of a source, has changed. */
+/** The state of a source has changed. */
 export interface FeedUpdate {
   event: "feed_update";
   /** RFC 3339, to the microsecond. */

@@ -59,8 +59,9 @@ pub(super) struct Rejections {
 
 #[derive(Debug, Subcommand)]
 enum RejectionsCommand {
-    /// Read rejected events again, all that are kept without --after, and publish those that are valid by now, with
-    /// their ids. Use it after an upgrade.
+    /// Read rejected events again, and publish those that are valid by now, with their ids.
+    ///
+    /// Without --after it reads all that are kept. Use it after an upgrade.
     Retry {
         #[command(flatten)]
         nats: Nats,

@@ -101,7 +101,7 @@ pub(crate) enum ServerMessage<'a> {
         /// Whether the service receives what happens.
         feed: FeedHealth,
     },
-    /// The state of the feed, or of a source, has changed.
+    /// The state of a source has changed.
     FeedUpdate {
         /// RFC 3339, to the microsecond.
         #[schemars(extend("format" = "date-time"))]

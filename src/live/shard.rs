@@ -61,8 +61,10 @@ struct Shard {
     followers: RefCell<Followers>,
     /// The timer of each client. Entries of timers that were rescheduled remain until they are due.
     timers: RefCell<BinaryHeap<Reverse<(Instant, usize)>>>,
-    /// The states of the feed and of its sources when they were last checked.
-    feed_state: RefCell<(Liveness, Vec<SourceHealth>)>,
+    /// The liveness of the feed when it was last checked.
+    liveness: Cell<Liveness>,
+    /// The states of the sources then.
+    sources: RefCell<Vec<SourceHealth>>,
     /// The count of lost keys when the keys of all clients were last checked.
     lost_keys: Cell<u64>,
     /// How far the feed is delivered.
@@ -83,7 +85,8 @@ pub(super) fn run(
         metrics: Arc::clone(&context.metrics),
     };
     let shard = Rc::new(Shard {
-        feed_state: RefCell::new((context.monitor.liveness(), Vec::new())),
+        liveness: Cell::new(context.monitor.liveness()),
+        sources: RefCell::default(),
         lost_keys: Cell::new(context.keys.losses()),
         delivered: Cell::new(FeedCursor::from(&context.feed.position())),
         turns,
@@ -389,10 +392,12 @@ impl Shard {
             });
         }
         let health = self.context.monitor.health();
-        let state = (health.state, health.sources.clone());
-        if self.feed_state.replace(state.clone()) != state {
+        if self.liveness.replace(health.state) != health.state {
             let seq = self.delivered.get().seq;
-            self.for_each_session(|session| session.send_feed_update(seq, &health, now));
+            self.for_each_session(|session| session.send_heartbeat(seq, &health, now));
+        }
+        if self.sources.replace(health.sources.clone()) != health.sources {
+            self.for_each_session(|session| session.send_feed_update(&health, now));
         }
     }
 

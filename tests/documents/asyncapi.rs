@@ -505,6 +505,7 @@ fn check_coverage(received: &[&Value]) {
             "runner_update",
             "result_update",
             "dividends_update",
+            "feed_update",
         ])
     );
     let all = |field| seen(received.iter().copied(), field);
@@ -589,6 +590,11 @@ async fn every_message_of_the_service_matches_its_schema() {
     let epoch = welcome["epoch"].as_str().unwrap();
     let resumed = resume(&nats, &railbird, &messages, epoch, seq, last).await;
     let violators = violate_the_protocol(&railbird, &messages).await;
+
+    tokio::select! {
+        _ = client.until(|m| m["event"] == "feed_update") => {}
+        never = nats.keep_alive("tote") => match never {},
+    }
 
     // A new log, and the end of the service.
     nats.kill();

@@ -97,10 +97,15 @@ async fn everything() -> (Nats, tempfile::TempDir, Serving) {
     nats.publish([odds("ST", 1, &second(0), &[2.0])]).await;
     nats.publish_raw("racing.x", b"no event").await;
     eventually("the sizes of the streams are known", || async {
+        nats.show_alive("tote").await;
         let scrape = Scrape::of(serving.admin).await;
         let known = scrape.values("railbird_log_bytes", "stream");
         let rejected = scrape.values("railbird_source_rejections_total", "source");
-        known.contains("RACING") && known.contains("ACCOUNTS") && rejected.contains("(none)")
+        let alive = scrape.values("railbird_source_alive", "source");
+        known.contains("RACING")
+            && known.contains("ACCOUNTS")
+            && rejected.contains("(none)")
+            && alive.contains("tote")
     })
     .await;
     (nats, folder, serving)

@@ -47,8 +47,11 @@ async fn a_source_that_stops_to_show_that_it_is_alive_is_down_everywhere_at_once
     until_sources(&mut socket, "heartbeat", "alive").await;
     assert!(alive_of_metrics(&railbird).await);
     until_sources(&mut socket, "feed_update", "down").await;
-    let status = railbird.get_open("/status.json").await.json();
     let expected = json!([{ "source": "tote", "state": "down" }]);
-    assert_eq!(sources(&status), &expected, "{status}");
+    eventually("the status has it", async || {
+        let status = railbird.get_open("/status.json").await.json();
+        sources(&status) == &expected
+    })
+    .await;
     assert!(!alive_of_metrics(&railbird).await);
 }

@@ -482,8 +482,10 @@ async fn an_interrupted_restore_is_followed_by_nobody_and_done_again() {
 #[tokio::test]
 async fn a_restore_during_which_the_server_is_killed_ends_and_is_done_again() {
     let mut nats = unsynced();
+    let railbird = Railbird::start(&nats).await;
     let seq = nats.publish(quotes(0)).await;
     let backup = backup(&nats).await;
+    railbird.stop().await;
     nats.lose_all();
     let relay = Relay::silenced_by(&nats, "PUB $JS.SNAPSHOT.RESTORE.".to_owned(), 1).await;
     let mut restoring = command();

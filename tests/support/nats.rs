@@ -481,6 +481,22 @@ impl Nats {
     }
 
     /// Publishes bytes on a subject, and returns their sequence.
+    /// Has a source show that it is alive.
+    pub(crate) async fn show_alive(&self, source: &str) {
+        let feeder = self.client_of("feeder").await;
+        let sent = feeder.publish(format!("alive.{source}"), "".into()).await;
+        sent.unwrap();
+        feeder.flush().await.unwrap();
+    }
+
+    /// The same again and again, until a service has subscribed.
+    pub(crate) async fn keep_alive(&self, source: &str) -> std::convert::Infallible {
+        loop {
+            self.show_alive(source).await;
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        }
+    }
+
     pub(crate) async fn publish_raw(&self, subject: &str, payload: &[u8]) -> u64 {
         let id = uuid::Uuid::now_v7().to_string();
         let outgoing = Outgoing {

@@ -19,7 +19,7 @@ pub enum Message {
     /// All snapshots or all missed messages have been sent.
     SnapshotComplete(SnapshotComplete),
     Heartbeat(Heartbeat),
-    /// The state of the feed, or of a source, has changed.
+    /// The state of a source has changed.
     FeedUpdate(FeedUpdate),
     /// Earlier messages no longer hold; snapshots follow.
     Resync(Resync),

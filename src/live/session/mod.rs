@@ -293,17 +293,21 @@ impl Session {
         self.write(&[], now);
     }
 
-    /// Sends that the state of the feed has changed, and a heartbeat with it.
-    pub(super) fn send_feed_update(&mut self, seq: u64, health: &FeedHealth, now: Instant) {
+    /// Sends a heartbeat now, also if none is due.
+    pub(super) fn send_heartbeat(&mut self, seq: u64, health: &FeedHealth, now: Instant) {
         if self.is_open() {
-            // Else the heartbeat that is sent later has the state.
-            if !self.connection.is_crowded() {
-                self.queue_message(&ServerMessage::FeedUpdate {
-                    server_time: server_time(),
-                    feed: health.clone(),
-                });
-            }
             self.queue_heartbeat(seq, health, now);
+        }
+        self.write(&[], now);
+    }
+
+    /// Sends which sources are alive. If too many frames wait, a heartbeat has that later.
+    pub(super) fn send_feed_update(&mut self, health: &FeedHealth, now: Instant) {
+        if self.is_open() && !self.connection.is_crowded() {
+            self.queue_message(&ServerMessage::FeedUpdate {
+                server_time: server_time(),
+                feed: health.clone(),
+            });
         }
         self.write(&[], now);
     }

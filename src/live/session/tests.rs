@@ -145,7 +145,7 @@ async fn no_message_joins_a_position_of_one_history_to_a_time_of_another() {
     let (mut session, mut client) = open_session(start).await;
     let feed = session.context.feed.clone();
     feed.publish(Vec::new(), &events(0, 9), None);
-    session.queue_heartbeat(9, &HEALTHY, start);
+    session.send_heartbeat(9, &HEALTHY, start);
     // The log has other events at the same sequences. The shard has not passed the reset on yet.
     let checkpoint = Checkpoint {
         log: LogIdentity {
@@ -164,7 +164,7 @@ async fn no_message_joins_a_position_of_one_history_to_a_time_of_another() {
         updates: Vec::new(),
     };
     feed.reset(&checkpoint, Vec::new(), replayed);
-    session.queue_heartbeat(9, &HEALTHY, start);
+    session.send_heartbeat(9, &HEALTHY, start);
     session.advance(start);
     let mut received = Vec::new();
     while received.len() < 6 {

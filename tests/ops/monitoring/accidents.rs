@@ -353,6 +353,25 @@ async fn a_feeder_is_silent(prometheus: &Prometheus) {
     job.has_fired(&["RailbirdFeederSilent"]).await;
 }
 
+/// A source that shows that it is alive stops to do so for a while.
+async fn a_source_is_down(prometheus: &Prometheus) {
+    let (nats, data) = (Nats::start(), folder());
+    let serving = serve(&nats, &data, &[]).await;
+    let job = Job::watch(prometheus, "railbird-source", &[&serving]).await;
+    let is_known = async || {
+        nats.show_alive("tote").await;
+        let known = "railbird_source_alive{job=\"railbird-source\"} == 1";
+        !prometheus.query(known).await.is_empty()
+    };
+    eventually("the source is known", is_known).await;
+    job.fires("RailbirdSourceDown").await;
+    tokio::select! {
+        never = nats.keep_alive("tote") => match never {},
+        () = job.resolves() => {}
+    }
+    job.has_fired(&["RailbirdSourceDown"]).await;
+}
+
 /// The user of the service may not write them.
 async fn snapshots_fail(prometheus: &Prometheus) {
     let rights = "\"$O.SNAPSHOTS.>\"\n              \"log.STREAM.INFO.OBJ";
@@ -742,6 +761,7 @@ async fn each_alert_fires_in_its_accident_and_no_other_one_does() {
         a_nats_server_is_away(prometheus, cluster).boxed_local(),
         nats_syncs_late(prometheus).boxed_local(),
         the_log_is_replaced(prometheus).boxed_local(),
+        a_source_is_down(prometheus).boxed_local(),
         a_feeder_publishes_garbage(prometheus).boxed_local(),
         replicas_differ(prometheus).boxed_local(),
         the_disk_of_the_views_fills(prometheus, nats, filling).boxed_local(),

@@ -98,6 +98,19 @@ async fn traffic(nats: &Nats, serving: &Serving) {
     }
 }
 
+/// Waits until both replicas are ready, and know a source that is alive.
+async fn until_ready(prometheus: &Prometheus, nats: &Nats) {
+    eventually("the replicas are ready", || async {
+        prometheus.query("railbird_ready == 1").await.len() == 2
+    })
+    .await;
+    let is_known = async || {
+        nats.show_alive("tote").await;
+        prometheus.query("railbird_source_alive == 1").await.len() == 2
+    };
+    eventually("a source is known", is_known).await;
+}
+
 #[tokio::test]
 async fn each_query_of_the_dashboard_and_the_rules_finds_what_a_service_has() {
     let rules = read(&shipped("prometheus/alerts.yml"));
@@ -126,10 +139,7 @@ async fn each_query_of_the_dashboard_and_the_rules_finds_what_a_service_has() {
     prometheus
         .watch(JOB, &[serving.admin, with_tls.admin])
         .await;
-    eventually("the replicas are ready", || async {
-        prometheus.query("railbird_ready == 1").await.len() == 2
-    })
-    .await;
+    until_ready(&prometheus, &nats).await;
     let check = async {
         for query in queries() {
             if EMPTY.iter().any(|(start, _)| query.starts_with(start)) {

@@ -173,7 +173,7 @@ class FeedHealth(TypedDict):
     sources: NotRequired[list[SourceHealth]]
 
 
-# The state of the feed, or of a source, has changed.
+# The state of a source has changed.
 class FeedUpdate(TypedDict):
     event: Literal["feed_update"]
     # RFC 3339, to the microsecond.
