@@ -420,13 +420,21 @@ async fn one_writer_meets_no_conflict_while_leaders_are_killed_and_frozen() {
     assert_eq!(appending.await.unwrap(), 120);
 }
 
-/// The server that has the newest consumer of the log.
+/// The server that has the newest consumer of the log, once the servers have agreed on that.
 async fn server_of_consumer(cluster: &Cluster) -> usize {
     let jetstream = patient_jetstream(cluster.client_of("admin").await);
     let log = jetstream.get_stream(RACING.name).await.unwrap();
-    let consumers: Vec<_> = log.consumers().try_collect().await.unwrap();
-    let newest = consumers.into_iter().max_by_key(|of| of.created).unwrap();
-    let name = newest.cluster.unwrap().leader.unwrap();
+    let leader = Mutex::new(None);
+    eventually("the consumer has a server", async || {
+        let consumers: Vec<_> = log.consumers().try_collect().await.unwrap_or_default();
+        let newest = consumers.into_iter().max_by_key(|of| of.created);
+        let found: Option<String> = newest.and_then(|newest| newest.cluster?.leader);
+        let is_found = found.is_some();
+        *leader.lock().unwrap() = found;
+        is_found
+    })
+    .await;
+    let name = leader.into_inner().unwrap().unwrap();
     name.strip_prefix("node").unwrap().parse::<usize>().unwrap() - 1
 }
 
