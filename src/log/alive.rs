@@ -40,7 +40,7 @@ impl Log {
         }
     }
 
-    /// Shows every [`ALIVE_EVERY`] that a source is alive, until the connection is closed.
+    /// Shows every 10 seconds that a source is alive, until the connection is closed.
     pub async fn show_alive(self, source: String) {
         let mut ticks = interval(ALIVE_EVERY);
         loop {
