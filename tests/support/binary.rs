@@ -109,7 +109,7 @@ impl Serving {
             .args(flags)
             .stdout(writer.try_clone().unwrap())
             .stderr(writer);
-        let child = command.spawn().unwrap();
+        let mut child = command.spawn().unwrap();
         // The pipe ends when its last writer is dropped.
         drop(command);
         let mut lines = BufReader::new(reader).lines().map(Result::unwrap);
@@ -121,8 +121,11 @@ impl Serving {
             let address = |name| entry["fields"][name].as_str()?.parse().ok();
             Some((address("http")?, address("admin")?))
         });
-        let (http, admin) = addresses
-            .unwrap_or_else(|| panic!("no line has the addresses:\n{}", first_lines.join("\n")));
+        let Some((http, admin)) = addresses else {
+            // Until then it counts as a process of its user.
+            child.wait().unwrap();
+            panic!("no line has the addresses:\n{}", first_lines.join("\n"));
+        };
         let log = std::thread::spawn(move || first_lines.into_iter().chain(lines).collect());
         Self {
             child,
