@@ -148,8 +148,8 @@ export interface Error {
 export type FeedState = "live" | "stale" | "down";
 
 /**
- * Whether a source is alive. `alive`: It said so within the last 20 seconds. `down`: Not for 20 seconds. `unknown`:
- * This service is not connected to NATS.
+ * Whether a source is alive. `alive`: It has shown so within the last 20 seconds. `down`: Not for 20 seconds.
+ * `unknown`: This service is not connected to NATS.
  */
 export type SourceState = "alive" | "down" | "unknown";
 

@@ -5,7 +5,6 @@ use std::collections::{BTreeSet, HashSet};
 use events::{Envelope, Event};
 use futures::{StreamExt, TryStreamExt, stream};
 use jiff::Timestamp;
-use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
 
 use super::report::{Progress, Summary};
@@ -77,7 +76,7 @@ impl Player {
         timing: PublishTiming,
         mut progress: Option<Progress>,
     ) -> anyhow::Result<Summary> {
-        let _alive = self.show_alive();
+        let _alive = self.log.show_alive(simulator::SOURCE.to_owned());
         let mut summary = Summary::new();
         summary.read = events.len() as u64;
         let missing = self.missing(events).await?;
@@ -102,12 +101,6 @@ impl Player {
         }
         summary.count(appender.finish().await?);
         Ok(summary)
-    }
-
-    /// Shows that the source of the day is alive, until this is dropped.
-    fn show_alive(&self) -> AbortOnDropHandle<()> {
-        let source = simulator::SOURCE.to_owned();
-        AbortOnDropHandle::new(tokio::spawn(self.log.clone().show_alive(source)))
     }
 
     /// The events that the log does not have.

@@ -13,7 +13,6 @@ use clap::Args;
 use events::{EVENT_BYTES_MAX, Envelope};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
-use tokio_util::task::AbortOnDropHandle;
 
 use super::Nats;
 use super::report::{Progress, Summary, line};
@@ -63,8 +62,7 @@ impl Publish {
         };
         let log = self.nats.connect().await?;
         log.state_or_create(RACING).await?;
-        let alive = self.alive.map(|source| log.clone().show_alive(source));
-        let _alive = alive.map(|task| AbortOnDropHandle::new(tokio::spawn(task)));
+        let _alive = self.alive.map(|source| log.show_alive(source));
         let mut appender = log.appender(WINDOW);
         let mut summary = Summary::new();
         let mut progress = Progress::new("publishing", 0);

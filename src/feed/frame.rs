@@ -16,11 +16,11 @@ const DEFLATED_TEXT: u8 = TEXT | 0x40;
 pub(crate) const DEFLATED_END: [u8; 4] = [0x00, 0x00, 0xff, 0xff];
 /// Shorter messages are not compressed: they fit into one packet anyway.
 const DEFLATED_BYTES_MIN: usize = 256;
-/// Compresses a full image to a sixth. Higher levels take up to twice the time for 3 % less.
+/// Of an image of 1,590 bytes this makes 570, level 1 makes 630, and the highest one 550.
 const DEFLATE_LEVEL: u32 = 3;
 
 thread_local! {
-    /// Reused, because each has 300 KiB of tables.
+    /// Reused, because each allocates its tables.
     static DEFLATER: RefCell<Compress> = RefCell::new(Compress::new(Compression::new(DEFLATE_LEVEL), false));
 }
 

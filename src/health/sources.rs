@@ -33,7 +33,7 @@ struct KnownSources {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum SourceState {
-    /// It said so within the last 20 seconds.
+    /// It has shown so within the last 20 seconds.
     Alive,
     /// Not for 20 seconds.
     Down,
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_source_is_down_unless_nobody_could_hear_it() {
+    fn a_silent_source_is_down_unless_its_messages_were_not_received() {
         let sources = Sources::default();
         sources.set_connected(true);
         sources.note("tote");

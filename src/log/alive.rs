@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use tokio::time::interval;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::{Log, LogError};
 
@@ -40,18 +41,18 @@ impl Log {
         }
     }
 
-    /// Shows every 10 seconds that a source is alive, until the connection is closed.
-    pub async fn show_alive(self, source: String) {
-        let mut ticks = interval(ALIVE_EVERY);
-        loop {
-            ticks.tick().await;
-            let sent = self
-                .client()
-                .publish(format!("{ALIVE}{source}"), "".into())
-                .await;
-            if let Err(error) = sent {
-                return tracing::warn!(%error, source, "the source cannot show that it is alive");
+    /// Shows every 10 seconds that a source is alive, until the handle is dropped or the connection is closed.
+    pub fn show_alive(&self, source: String) -> AbortOnDropHandle<()> {
+        let client = self.client().clone();
+        AbortOnDropHandle::new(tokio::spawn(async move {
+            let mut ticks = interval(ALIVE_EVERY);
+            loop {
+                ticks.tick().await;
+                let sent = client.publish(format!("{ALIVE}{source}"), "".into()).await;
+                if let Err(error) = sent {
+                    return tracing::warn!(%error, source, "the source cannot show that it is alive");
+                }
             }
-        }
+        }))
     }
 }

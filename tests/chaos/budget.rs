@@ -54,7 +54,7 @@ impl Budget {
         }
     }
 
-    /// A long run goes on until a column has at least so many for each hour of its time.
+    /// A long run continues until the count of a column is this number for each hour of its time.
     pub(super) fn with_an_hour(mut self, column: &'static str, count: u64) -> Self {
         if let End::After(duration) = self.end {
             self.minimum = Some((column, count * duration.as_secs() / 3_600));

@@ -84,7 +84,7 @@ export class ChannelBar {
     }
     if (state === "closed" && reason) return `The live channel is closed: ${reason}.${old}`;
     if (silent.length > 0) {
-      return `No sign of ${silent.map(({ source }) => source).join(", ")} for 20 seconds. Prices of it may be old.`;
+      return `Silent for 20 seconds: ${silent.map(({ source }) => source).join(", ")}. Their prices may be old.`;
     }
     if (limited) return `${limited.message}. The page continues by itself.`;
     if (painter.isPaused) return `Paused: the page shows what was known when you paused. Nothing is lost.`;

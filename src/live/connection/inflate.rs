@@ -1,8 +1,10 @@
 //! [`DeflatedInput`]: compressed messages of a client (RFC 7692), for a library that knows no extension.
 
 use std::collections::VecDeque;
+use std::io::Cursor;
 
 use flate2::{Decompress, FlushDecompress};
+use tungstenite::protocol::frame::FrameHeader;
 
 use super::MESSAGE_BYTES_MAX;
 use crate::feed::frame::DEFLATED_END;
@@ -13,8 +15,6 @@ const COMPRESSED: u8 = 0x40;
 const OPCODE: u8 = 0x0f;
 const TEXT: u8 = 1;
 const BINARY: u8 = 2;
-const MASKED: u8 = 0x80;
-const MASK_BYTES: usize = 4;
 
 /// Finds the compressed messages in what a client sends, and has the library take them for binary ones, which it does
 /// not check.
@@ -44,9 +44,14 @@ impl DeflatedInput {
                 self.begin(byte);
             }
             self.header.push(*byte);
-            if let Some(payload) = payload_of(&self.header) {
-                self.payload = payload;
-                self.header.clear();
+            match FrameHeader::parse(&mut Cursor::new(&self.header)) {
+                Ok(None) => {}
+                Ok(Some((_, payload))) => {
+                    self.payload = payload;
+                    self.header.clear();
+                }
+                // The library finds the same error, and reads no further.
+                Err(_) => self.payload = u64::MAX,
             }
             rest = after;
         }
@@ -69,24 +74,6 @@ impl DeflatedInput {
     pub(super) fn take(&mut self) -> bool {
         self.messages.pop_front().unwrap_or_default()
     }
-}
-
-/// The length of a frame's payload (RFC 6455, 5.2); `None` if the header is not complete.
-fn payload_of(header: &[u8]) -> Option<u64> {
-    let second = header.get(1)?;
-    let mask = if second & MASKED == 0 { 0 } else { MASK_BYTES };
-    let length_bytes = match second & !MASKED {
-        126 => 2,
-        127 => 8,
-        _ => 0,
-    };
-    header.get(..2 + length_bytes + mask)?;
-    let short = u64::from(second & !MASKED);
-    let long = header
-        .get(2..2 + length_bytes)
-        .filter(|long| !long.is_empty());
-    let to_number = |bytes: &[u8]| bytes.iter().fold(0, |n, byte| n << 8 | u64::from(*byte));
-    Some(long.map_or(short, to_number))
 }
 
 /// The text of a compressed message.
