@@ -59,10 +59,10 @@ pub enum LogError {
         /// The name of the setting.
         setting: &'static str,
     },
-    /// A stream that is to be restored exists.
     /// The message that was asked for does not exist, or not any more.
     #[error("there is no such message")]
     NoMessage,
+    /// A stream that is to be restored exists.
     #[error("the stream {0} exists")]
     StreamExists(&'static str),
     /// The server rejected the user, the password or the credentials.

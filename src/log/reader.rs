@@ -42,7 +42,8 @@ const WITHOUT_CONSUMER: Duration = Duration::from_secs(2);
 const ISOLATED_AFTER: Duration = Duration::from_secs(20);
 /// How often the server is asked for more while all messages are read one by one.
 const SINGLY_POLL: Duration = Duration::from_millis(20);
-const BACKOFF: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(5));
+/// A replica reads again within 5 s of the end of a fault. A request on the way then may take 3 s more.
+const BACKOFF: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(1));
 
 /// Consecutive messages.
 #[derive(Debug)]
@@ -398,7 +399,9 @@ impl Reader {
     }
 
     fn note_connection(&mut self, connection_number: u64) {
-        let period = self.single_reads.connected(connection_number);
+        let period = self
+            .single_reads
+            .connected(connection_number, Uptime::now());
         // A reader of some subjects does not see how far the others are.
         if let Some(period) = period.filter(|_| self.reads_all()) {
             self.single_reads.start(period);

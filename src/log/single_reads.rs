@@ -15,8 +15,9 @@ const OF_A_BATCH: u64 = 512;
 const LOSSES_MAX: u32 = 3;
 /// For how long all messages are read one by one, at first and after further losses.
 const PERIOD: Backoff = Backoff::new(Duration::from_secs(10), Duration::from_secs(60));
-/// A loss this long after the one before is the first of others.
-const LOSS_FORGOTTEN: Duration = Duration::from_secs(180);
+/// A loss this long after the one before, or after messages were read one by one, is the first of others: a message now
+/// and then costs less than to read all one by one.
+const LOSS_FORGOTTEN: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 pub(super) struct SingleReads {
@@ -43,14 +44,17 @@ impl SingleReads {
     }
 
     /// Notes the connection that is read from now. Returns a time if too many were lost before it.
-    pub(super) fn connected(&mut self, connection_number: u64) -> Option<Duration> {
+    pub(super) fn connected(&mut self, connection_number: u64, now: Uptime) -> Option<Duration> {
         let earlier = self.connection_number.replace(connection_number)?;
         if earlier == connection_number {
             return None;
         }
-        let is_first = self.lost_at.elapsed() > LOSS_FORGOTTEN;
+        let last = self
+            .until
+            .map_or(self.lost_at, |until| until.max(self.lost_at));
+        let is_first = last + LOSS_FORGOTTEN < now;
         self.losses = if is_first { 1 } else { self.losses + 1 };
-        self.lost_at = Uptime::now();
+        self.lost_at = now;
         let further = self.losses.checked_sub(LOSSES_MAX)?;
         Some(PERIOD.delay(further))
     }
@@ -74,5 +78,35 @@ impl SingleReads {
         } else {
             0
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_that_are_lost_now_and_then_do_not_slow_the_reader() {
+        let mut reads = SingleReads::new();
+        let mut now = Uptime::now();
+        for number in 0..20 {
+            assert_eq!(reads.connected(number, now), None, "{number}");
+            now = now + LOSS_FORGOTTEN + Duration::from_secs(1);
+        }
+    }
+
+    #[test]
+    fn connections_that_are_lost_one_after_the_other_do_and_ever_longer() {
+        let mut reads = SingleReads::new();
+        let mut now = Uptime::now();
+        let mut periods = Vec::new();
+        for number in 0..20 {
+            let period = reads.connected(number, now);
+            period.inspect(|period| reads.until = Some(now + *period));
+            periods.extend(period);
+            now = now + period.unwrap_or_default() + Duration::from_secs(1);
+        }
+        assert_eq!(periods.len(), 17);
+        assert!(periods.last() > Some(&Duration::from_secs(29)));
     }
 }

@@ -145,9 +145,11 @@ pub(super) enum Step {
         replica: usize,
         ms: u64,
     },
+    /// Many events at once. The connections of the feeder may be reset on the way.
     Flood {
         feeder: usize,
         events: u64,
+        reset_after: Option<u64>,
     },
     /// An operator issues, rotates and revokes keys.
     ChangeKeys {
@@ -322,6 +324,7 @@ fn later_step(kind: u64, (replica, feeder, ms): (usize, usize, u64), chance: &mu
         35 => Step::Flood {
             feeder,
             events: chance.between(30, 600),
+            reset_after: chance.one_in(2).then(|| chance.between(1, 100)),
         },
         36 => Step::FailNewWrite { replica, ms },
         37 => Step::RestoreKeys {

@@ -66,6 +66,10 @@ pub(crate) struct Model {
     pub(crate) consumers: u64,
     pub(crate) cut: Vec<Host>,
     pub(crate) loses_answers: Vec<Host>,
+    /// The connections of a computer are reset when it has sent so many more messages.
+    pub(crate) reset_after: Option<(Host, u64)>,
+    /// The computers whose connections were reset, once for each time.
+    resets: Vec<Host>,
     /// How long what the server sends is on its way to a computer.
     pub(crate) delays: Vec<(Host, Duration)>,
     /// Consumers deliver one message in this time.
@@ -138,6 +142,8 @@ impl LogServer {
             consumers: 0,
             cut: Vec::new(),
             loses_answers: Vec::new(),
+            reset_after: None,
+            resets: Vec::new(),
             delays: Vec::new(),
             slow_consumers: None,
             consumers_skip: false,
@@ -200,6 +206,23 @@ impl Model {
     /// Whether this connection is gone without a notice.
     fn is_silent(&self, host: Host) -> bool {
         self.is_frozen || self.cut.contains(&host)
+    }
+
+    /// Counts a message of a computer, and resets its connections if it is the last one before that.
+    fn count_message(&mut self, host: Host) {
+        if let Some((of, messages)) = &mut self.reset_after
+            && *of == host
+        {
+            *messages = messages.saturating_sub(1);
+            if *messages == 0 {
+                self.reset_after = None;
+                self.resets.push(host);
+            }
+        }
+    }
+
+    fn resets_of(&self, host: Host) -> usize {
+        self.resets.iter().filter(|of| **of == host).count()
     }
 
     pub(crate) fn create(&mut self, stream: &str, config: &Value) {
@@ -337,10 +360,15 @@ async fn keep(
         if !status.borrow().up {
             status.send_modify(ConnectionStatus::set_up);
         }
+        let resets = server.model.lock().resets_of(host);
+        let is_reset = |model: &Model| model.resets_of(host) > resets;
         loop {
             server
-                .until(|model| !model.is_up || model.is_silent(host))
+                .until(|model| !model.is_up || model.is_silent(host) || is_reset(model))
                 .await;
+            if is_reset(&server.model.lock()) {
+                break;
+            }
             // The network may come back before anybody notices.
             let noticed = server.until(|model| !model.is_up || !model.is_silent(host));
             let is_back = timeout(NOTICED_AFTER, noticed).await.is_ok();
@@ -389,7 +417,11 @@ async fn send(
         if !arrives(&server, host, &mut up, number).await {
             continue;
         }
-        if let Some(deliver) = server.change(command) {
+        let answered_by = server.change(|model| {
+            model.count_message(host);
+            command(model)
+        });
+        if let Some(deliver) = answered_by {
             let delay = server.model.lock().delay(host);
             let _ = answered.send(Answer {
                 connection_number: number,

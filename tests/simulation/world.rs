@@ -448,7 +448,15 @@ impl World {
             | Step::MoveFeederClock { .. }
             | Step::MoveAllClocks { .. }) => self.move_clocks(step),
             Step::RestartFeeder { feeder } => self.feeders[feeder].start(),
-            Step::Flood { feeder, events } => self.feeders[feeder].state.lock().flood += events,
+            Step::Flood {
+                feeder,
+                events,
+                reset_after,
+            } => {
+                self.feeders[feeder].state.lock().flood += events;
+                let reset_after = reset_after.map(|messages| (REPLICAS + feeder, messages));
+                self.server.change(|model| model.reset_after = reset_after);
+            }
             Step::ChangeKeys { commands } => self.change_keys(commands),
             Step::RevokeKey { replica } => self.revoke_key(replica),
             step => self.apply_to_machine(step),

@@ -175,20 +175,52 @@ impl Cluster {
     /// The server that leads a stream. Waits while it has no leader.
     pub(crate) async fn stream_leader(&self, stream: &str) -> usize {
         let until = Instant::now() + PATIENCE;
-        let mut context = jetstream::new(self.client_of("admin").await);
-        context.set_timeout(ANSWER_TIMEOUT);
+        let context = self.asking().await;
         loop {
-            let found = context.get_stream(stream).await.ok();
-            let leader = found.and_then(|stream| stream.cached_info().cluster.clone()?.leader);
-            // The servers are node1, node2 and node3.
-            let number = leader.and_then(|name| name.strip_prefix("node")?.parse::<usize>().ok());
-            if let Some(number) = number {
-                return number - 1;
+            if let Some(leader) = leader(&context, stream).await {
+                return leader;
             }
             assert!(Instant::now() < until, "{stream} has no leader");
             tokio::time::sleep(RETRY_PAUSE).await;
         }
     }
+
+    /// When a stream was last without a leader, from now on until something has happened. `None` if it always had one.
+    pub(crate) async fn leaderless_until(
+        &self,
+        stream: &str,
+        happened: impl Future<Output = ()>,
+    ) -> Option<Instant> {
+        let context = self.asking().await;
+        let mut last = None;
+        let watching = async {
+            loop {
+                if leader(&context, stream).await.is_none() {
+                    last = Some(Instant::now());
+                }
+                tokio::time::sleep(RETRY_PAUSE).await;
+            }
+        };
+        tokio::select! {
+            () = happened => {}
+            () = watching => {}
+        }
+        last
+    }
+
+    async fn asking(&self) -> jetstream::Context {
+        let mut context = jetstream::new(self.client_of("admin").await);
+        context.set_timeout(ANSWER_TIMEOUT);
+        context
+    }
+}
+
+/// The server that leads a stream, if one says that it does. The servers are node1, node2 and node3.
+async fn leader(context: &jetstream::Context, stream: &str) -> Option<usize> {
+    let found = context.get_stream(stream).await.ok()?;
+    let leader = found.cached_info().cluster.clone()?.leader?;
+    let number: usize = leader.strip_prefix("node")?.parse().ok()?;
+    Some(number - 1)
 }
 
 /// The client library ignores a login in an address.
