@@ -3,7 +3,7 @@
 use futures::future::join_all;
 use serde_json::json;
 use tempfile::TempDir;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use crate::support::*;
 
@@ -62,12 +62,7 @@ impl Replicas {
     }
 
     async fn sockets(&self, key: &str) -> Vec<Socket> {
-        join_all(self.services.iter().map(async |service| {
-            let mut socket = Socket::open(service.http, key).await;
-            socket.until("snapshot_complete").await;
-            socket
-        }))
-        .await
+        join_all(self.services.iter().map(|service| opened(service, key))).await
     }
 
     /// Waits until all replicas answer requests with a key with a status.
@@ -89,6 +84,27 @@ impl Replicas {
         }
         eprintln!("and its sockets are closed after {:?}", begun.elapsed());
     }
+}
+
+/// A socket that has received its snapshots. A replica that lags after an election, while another one does not, closes
+/// its sockets.
+async fn opened(service: &Serving, key: &str) -> Socket {
+    let path = format!("/ws/live/odds?api_key={key}");
+    let opening = async {
+        loop {
+            let Ok(mut socket) = Socket::try_connect(service.http, &path).await else {
+                continue;
+            };
+            while let Some(message) = socket.next().await {
+                if message["event"] == "snapshot_complete" {
+                    return socket;
+                }
+            }
+        }
+    };
+    timeout(PATIENCE, opening)
+        .await
+        .expect("a socket stays open")
 }
 
 /// Waits until these replicas answer requests with a key with a status.
