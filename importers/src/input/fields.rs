@@ -129,6 +129,16 @@ impl<'a> Fields<'a> {
         self.map.get(name).filter(|value| !value.is_null())
     }
 
+    /// Whether a field is a text. Another one is not read.
+    pub(crate) fn is(&self, name: &str, text: &str) -> bool {
+        let value = self.map.get(name).and_then(Value::as_str);
+        let is = value.is_some_and(|value| value.trim() == text);
+        if is {
+            self.read.borrow_mut().insert(name.to_owned());
+        }
+        is
+    }
+
     fn converted<T>(
         &self,
         name: &str,
