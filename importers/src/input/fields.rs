@@ -36,6 +36,7 @@ impl<'a> Fields<'a> {
         for (name, value) in self.map {
             let is_known = match value {
                 Value::Null => false,
+                Value::Array(list) => !list.is_empty(),
                 Value::String(text) => !["", "-", NOT_KNOWN].contains(&text.trim()),
                 _ => true,
             };
