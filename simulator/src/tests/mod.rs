@@ -54,7 +54,7 @@ fn by_race(events: &[Envelope]) -> BTreeMap<RaceKey, Vec<&Envelope>> {
     let mut races: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for envelope in events {
         match envelope.event.subject() {
-            Subject::Horse(_) => {}
+            Subject::Horse(_) | Subject::Sources => {}
             Subject::Race(key) | Subject::Result(key) | Subject::Odds(key) => {
                 races.entry(key).or_default().push(envelope);
             }
