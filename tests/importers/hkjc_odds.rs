@@ -124,7 +124,7 @@ async fn every_price_of_a_real_day_is_in_the_history_at_its_time() {
     });
     assert_eq!((right.len(), wrong.len(), output.code), (10, 2, 1));
     for (race, _) in &wrong {
-        let reason = format!("is the page of another race than {DATE} ST {race}");
+        let reason = format!("is the page of another race than {DATE}.ST.{race}\n");
         assert!(output.all.contains(&reason), "{reason}: {}", output.all);
     }
     assert!(
