@@ -30,7 +30,8 @@ impl Subject {
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         let wrong = || {
             ParseError::new(
-                "a subject is racing.horse.<horse_no>, racing.<race|result|odds>.<date>.<venue>.<race> or racing.sources",
+                "a subject is racing.sources, racing.horse.<horse_no> or \
+                 racing.<race|result|odds>.<date>.<venue>.<race>",
                 text,
             )
         };

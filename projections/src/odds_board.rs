@@ -179,6 +179,7 @@ impl Board {
             recorded_at: book.recorded_at.to_string(),
         })
     }
+
     /// Counts a quote in the history.
     pub(crate) fn add_tick(&mut self) {
         self.ticks += 1;

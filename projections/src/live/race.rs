@@ -34,7 +34,8 @@ struct PendingMessage {
 }
 
 impl LiveRace {
-    /// Folds a quote. `ranking` is that of the sources. With `live`, returns what it changed in the live view, if anything.
+    /// Folds a quote. `ranking` is that of the sources. With `live`, returns what it changed in the live view, if
+    /// anything.
     pub(crate) fn quote(
         &mut self,
         key: &RaceKey,
