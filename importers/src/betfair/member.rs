@@ -1,4 +1,4 @@
-//! [`StreamFile`]: a file of a folder, or a member of a `.tar` or `.zip` archive. Nothing is unpacked to the disk.
+//! [`MarketFile`]: a file of a folder, or a member of a `.tar` or `.zip` archive. Nothing is unpacked to the disk.
 
 use std::fs::File;
 use std::io::{self, Cursor, Read, Seek, SeekFrom};
@@ -17,7 +17,7 @@ const MEMBERS_MAX: usize = 100_000;
 
 /// A file to read.
 #[derive(Debug, Clone)]
-pub(super) struct StreamFile {
+pub(super) struct MarketFile {
     /// For a member, its name behind that of the archive.
     pub(super) location: Location,
     /// The file on the disk.
@@ -44,7 +44,7 @@ enum MemberPacking {
     Deflated { crc: u32, size: u64 },
 }
 
-impl StreamFile {
+impl MarketFile {
     /// The file, or the members of the archive, that a path names. The items are about members that cannot be read.
     pub(super) fn at(path: &Path) -> (Vec<Self>, Vec<Item>) {
         let file = Self {

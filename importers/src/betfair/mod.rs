@@ -24,7 +24,7 @@ use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use self::market::Market;
-use self::member::StreamFile;
+use self::member::MarketFile;
 use self::message::{MarketChange, MarketMessage};
 use self::races::{MarketMeaning, MarketRaces, MarketSurvey};
 use self::unpack::{Damage, Unpacked};
@@ -41,7 +41,7 @@ const LINES: LineRules = LineRules {
 /// The stream files that some paths name.
 #[derive(Debug)]
 pub struct BetfairStream {
-    files: Vec<StreamFile>,
+    files: Vec<MarketFile>,
     items: Vec<Item>,
 }
 
@@ -52,7 +52,7 @@ impl BetfairStream {
         let (found, mut items) = files::find(paths, &[]);
         let mut files = Vec::new();
         for path in found {
-            let (read, unread) = StreamFile::at(&path);
+            let (read, unread) = MarketFile::at(&path);
             files.extend(read);
             items.extend(unread);
         }
@@ -90,7 +90,7 @@ impl BetfairStream {
 }
 
 /// Adds the markets of a file. Invalid lines are rejected by the second reading.
-fn survey_file(file: &StreamFile, survey: &mut MarketSurvey) -> Result<(), InputError> {
+fn survey_file(file: &MarketFile, survey: &mut MarketSurvey) -> Result<(), InputError> {
     file.verify()?;
     let mut unpacked = file.open().map_err(|error| error.to_string())?;
     // A read error is reported below.
@@ -136,7 +136,7 @@ fn is_cut_off(text: &[u8]) -> bool {
 /// Reads the events of a file.
 struct FileReader {
     lines: Lines<Unpacked>,
-    file: StreamFile,
+    file: MarketFile,
     races: Arc<MarketRaces>,
     /// The markets so far; `None` for one that is not read.
     markets: HashMap<String, Option<Market>>,
@@ -145,7 +145,7 @@ struct FileReader {
 }
 
 impl FileReader {
-    fn open(file: &StreamFile, races: Arc<MarketRaces>) -> io::Result<Self> {
+    fn open(file: &MarketFile, races: Arc<MarketRaces>) -> io::Result<Self> {
         Ok(Self {
             lines: Lines::new(file.open()?, LINES),
             file: file.clone(),

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use serde_json::{Value, json};
 
-use super::{BetfairStream, LINES, LineFault, Lines, StreamFile};
+use super::{BetfairStream, LINES, LineFault, Lines, MarketFile};
 use crate::item::Item;
 use crate::testing::folder_of;
 
@@ -759,7 +759,7 @@ fn names_that_are_not_read_are_counted() {
 fn read_lines(text: &[u8]) -> Vec<(u64, String)> {
     let (_folder, paths) = folder_of(&[("file", text)]);
     let mut lines = Lines::new(
-        StreamFile::at(&paths[0]).0[0].open().expect("a file"),
+        MarketFile::at(&paths[0]).0[0].open().expect("a file"),
         LINES,
     );
     let mut found = Vec::new();

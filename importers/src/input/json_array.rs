@@ -1,4 +1,4 @@
-//! [`JsonArray`]: the objects of a JSON array, or a single one, one by one, each with its line, as far as the file is intact.
+//! [`JsonArray`]: the objects of a JSON array, or a single one, each with its line, as far as the file is intact.
 
 use std::path::PathBuf;
 

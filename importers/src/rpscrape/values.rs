@@ -127,8 +127,8 @@ pub(super) fn finish_time(cells: &Cells) -> Result<Option<FinishTime>, InputErro
     ])
 }
 
-/// How far a runner was behind the winner. The tool writes 0.05 for a nose, 0.1 for a short head, 0.3 for a neck; 0.2 for
-/// a head and a short neck, 30 for a distance and 30 lengths, which are counted, as are sums of these.
+/// How far a runner was behind the winner. The tool writes 0.05 for a nose, 0.1 for a short head, 0.3 for a neck; 0.2
+/// for a head and a short neck, 30 for a distance and 30 lengths, which are counted, as are sums of these.
 pub(super) fn margin(cells: &Cells, out: &mut LineItems) -> Result<Option<Margin>, InputError> {
     const COLUMN: &str = "ovr_btn";
     let lengths = cells.text(COLUMN)?;
