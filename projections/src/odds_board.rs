@@ -12,7 +12,6 @@ use serde::{Deserialize, Serialize};
 use crate::json;
 use crate::log_clock::LogClock;
 use crate::newest::{Newest, Order, identity, identity_of};
-use crate::odds_sources::OddsSource;
 use crate::race::{Race, has_room};
 
 /// The number of quotes in one stored value of the history, about 10 KiB. A full chunk is never written again.
@@ -344,6 +343,23 @@ fn board_runner<'a>(race: &'a Race, horse_no: &'a HorseNo, price: &'a Price) -> 
         opening: price.opening,
         previous: price.previous,
     }
+}
+
+/// A source and its latest quote.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct OddsSource<'a> {
+    /// The feeder.
+    source: &'a str,
+    /// Whether the race's board is that of this source.
+    primary: bool,
+    /// The log sequence of its latest quote.
+    seq: u64,
+    /// When that was quoted, RFC 3339.
+    #[schemars(extend("format" = "date-time"))]
+    time: String,
+    /// When the log stored it, RFC 3339, to the microsecond.
+    #[schemars(extend("format" = "date-time"))]
+    recorded_at: String,
 }
 
 /// A quote in the history.

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::live::LiveRace;
-use crate::odds_board::{self, Board};
+use crate::odds_board::{self, Board, OddsSource};
 use crate::store::{Store, StoreError};
 use crate::{json, keys};
 
@@ -22,23 +22,6 @@ pub(crate) struct OddsSources<'a> {
     race_number: RaceNumber,
     /// The sources, at most 16.
     sources: Vec<OddsSource<'a>>,
-}
-
-/// A source and its latest quote.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct OddsSource<'a> {
-    /// The feeder.
-    pub(crate) source: &'a str,
-    /// Whether the race's board is that of this source.
-    pub(crate) primary: bool,
-    /// The log sequence of its latest quote.
-    pub(crate) seq: u64,
-    /// When that was quoted, RFC 3339.
-    #[schemars(extend("format" = "date-time"))]
-    pub(crate) time: String,
-    /// When the log stored it, RFC 3339, to the microsecond.
-    #[schemars(extend("format" = "date-time"))]
-    pub(crate) recorded_at: String,
 }
 
 /// The sources of a race, as JSON.
