@@ -250,7 +250,9 @@ export interface OddsUpdate {
   seq: number;
   /** The log sequence of the change before; 0 if there is none. */
   prev_seq: number;
-  /** All runners that have been quoted, ordered by number. */
+  /** The source of all prices; empty before the first quote. */
+  source: string;
+  /** All runners that the source has quoted, ordered by number. */
   runners: BoardRunner[];
   /**
    * Only in a conflated message: how many updates were merged. `prev_seq` is the last `seq` that this client was sent.

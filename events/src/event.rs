@@ -3,7 +3,7 @@
 use serde_json::value::RawValue;
 
 use crate::error::cut_reason;
-use crate::facts::{dividends, horse, invalid, odds, race, result};
+use crate::facts::{dividends, horse, invalid, odds, race, result, sources};
 use crate::object::Object;
 use crate::{DecodeError, Foaled, Moment, ParseError, RaceKey, RacingDate, Subject};
 
@@ -33,7 +33,7 @@ macro_rules! events {
                 }
             }
 
-            /// The race that the event is about; `None` for an event about a horse.
+            /// The race that the event is about; `None` for an event about a horse or sources.
             pub fn race(&self) -> Option<RaceKey> {
                 match self {
                     $(Self::$name(fact) => events!(@race $subject fact),)*
@@ -68,8 +68,13 @@ macro_rules! events {
         }
     };
     (@subject Horse $fact:ident) => { Subject::Horse($fact.horse_no.clone()) };
+    (@subject Sources $fact:ident) => {{
+        let _ = $fact;
+        Subject::Sources
+    }};
     (@subject $subject:ident $fact:ident) => { Subject::$subject(events!(@key $fact)) };
-    (@race Horse $fact:ident) => {{
+    (@race Horse $fact:ident) => { events!(@race Sources $fact) };
+    (@race Sources $fact:ident) => {{
         let _ = $fact;
         None
     }};
@@ -105,6 +110,8 @@ events! {
     DividendsDeclared(dividends::DividendsDeclared) = "racing.dividends.declared.v1", Result;
     /// Prices.
     OddsQuoted(odds::OddsQuoted) = "racing.odds.quoted.v1", Odds;
+    /// A ranking of sources.
+    SourcesRanked(sources::SourcesRanked) = "racing.sources.ranked.v1", Sources;
 }
 
 impl Event {
@@ -116,6 +123,7 @@ impl Event {
             Self::ResultDeclared(fact) => fact.check(),
             Self::DividendsDeclared(fact) => fact.check(),
             Self::OddsQuoted(fact) => fact.check(),
+            Self::SourcesRanked(fact) => fact.check(),
             _ => Ok(()),
         }
     }

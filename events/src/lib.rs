@@ -44,6 +44,7 @@ pub use facts::race::{
     RiderChanged, RunnerReinstated, RunnerWithdrawn,
 };
 pub use facts::result::{ResultDeclared, ResultRunner, ResultStatus, ResultVoided};
+pub use facts::sources::{SOURCES_MAX, SourcesRanked};
 pub use finish_time::FinishTime;
 pub use horse_no::HorseNo;
 pub use margin::Margin;

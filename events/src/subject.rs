@@ -18,22 +18,26 @@ pub enum Subject {
     Result(RaceKey),
     /// `racing.odds.<date>.<venue>.<race>`
     Odds(RaceKey),
+    /// `racing.sources`
+    Sources,
 }
 
 impl Subject {
     /// Parses a subject.
     ///
     /// # Errors
-    /// Returns [`ParseError`] for any other form than the four.
+    /// Returns [`ParseError`] for any other form than the five.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         let wrong = || {
             ParseError::new(
-                "a subject is racing.horse.<horse_no> or racing.<race|result|odds>.<date>.<venue>.<race>",
+                "a subject is racing.sources, racing.horse.<horse_no> or \
+                 racing.<race|result|odds>.<date>.<venue>.<race>",
                 text,
             )
         };
         let tokens: Vec<&str> = text.split('.').collect();
         match tokens[..] {
+            ["racing", "sources"] => Ok(Self::Sources),
             ["racing", "horse", horse_no] => HorseNo::parse(horse_no)
                 .map(Self::Horse)
                 .map_err(|_| wrong()),
@@ -62,6 +66,7 @@ impl fmt::Display for Subject {
             Self::Race(race) => write!(f, "racing.race.{race}"),
             Self::Result(race) => write!(f, "racing.result.{race}"),
             Self::Odds(race) => write!(f, "racing.odds.{race}"),
+            Self::Sources => f.write_str("racing.sources"),
         }
     }
 }
@@ -77,6 +82,7 @@ mod tests {
             "racing.race.2026-11-21.ST.3",
             "racing.result.2026-11-21.S1.11",
             "racing.odds.2026-11-21.HV.1",
+            "racing.sources",
         ] {
             assert_eq!(Subject::parse(text).expect(text).to_string(), text);
         }
@@ -89,6 +95,7 @@ mod tests {
             "racing",
             "racing.horse",
             "racing.horse.a.b",
+            "racing.sources.tote",
             "racing.race.2026-11-21.ST",
             "racing.race.2026-11-21.st.3",
             "racing.race.2026-02-30.ST.3",

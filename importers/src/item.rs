@@ -26,6 +26,13 @@ pub enum Item {
 /// Counts of values for which no event has a place, by the names of their columns or fields.
 pub type Omitted = BTreeMap<String, u64>;
 
+/// Adds counts to others.
+pub(crate) fn add_up(counts: &mut Omitted, more: impl IntoIterator<Item = (String, u64)>) {
+    for (name, count) in more {
+        *counts.entry(name).or_default() += count;
+    }
+}
+
 /// A message about a line of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
@@ -115,9 +122,8 @@ impl LineItems {
     /// Counts values that are omitted, if there are any.
     pub(crate) fn omit(&mut self, values: Omitted) {
         let mut named = Omitted::new();
-        for (name, count) in values {
-            *named.entry(cut_reason(&name)).or_default() += count;
-        }
+        let values = values.into_iter();
+        add_up(&mut named, values.map(|(name, n)| (cut_reason(&name), n)));
         if !named.is_empty() {
             self.items.push(Item::Omitted(named));
         }

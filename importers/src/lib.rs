@@ -17,6 +17,7 @@ mod venue_code;
 pub use betfair::BetfairStream;
 pub use hkjc::cards::hkjc_cards;
 pub use hkjc::horses::horses_csv;
+pub use hkjc::odds::hkjc_odds;
 pub use hkjc::results::hkjc_results;
 pub use hkjc::zh_horses::hkjc_zh_horses;
 pub use hkjc::zh_results::hkjc_zh_results;

@@ -4,7 +4,7 @@
 
 use std::str::FromStr;
 
-use events::{FinishTime, Odds, ParseError};
+use events::{FinishTime, Margin, Odds, ParseError};
 use jiff::civil::Time;
 
 /// Parses a fractional price: `9/2`, `9-2`, `7/5F`, `Evs`, `EvensF`. The stake is included: `9/2` is 5.5.
@@ -138,6 +138,14 @@ pub(crate) fn seconds(text: &str) -> Result<FinishTime, ParseError> {
 
 fn hundredths(hundredths: u64) -> Result<FinishTime, ParseError> {
     FinishTime::from_hundredths(u32::try_from(hundredths).unwrap_or(u32::MAX))
+}
+
+/// Lengths in quarters: `2.25`.
+pub(crate) fn lengths(text: &str) -> Result<Margin, ParseError> {
+    let wrong = || ParseError::new("a margin is quarters of a length", text);
+    let hundredths = scaled(text, 2).filter(|hundredths| hundredths % 25 == 0);
+    let quarters = hundredths.and_then(|hundredths| u16::try_from(hundredths / 25).ok());
+    Margin::from_quarters(quarters.ok_or_else(wrong)?).map_err(|_| wrong())
 }
 
 /// A sum of money in whole units, and the sign of its currency where it has one: `3493.26`, `€1,039.50`.

@@ -1,10 +1,10 @@
 //! The views: pure folds of racing events into read models, and the store that keeps them.
 //!
 //! Each read model is a file: `race_card`, `race_result`, `race_dividends`, [`horse_form`], [`horse_profile`],
-//! [`meetings`], `odds_board`, [`rejections`]. It renders state as the JSON that is served, without I/O, clock or
-//! errors. [`Projection`] folds a batch of the log and commits the changed views with their checkpoint in one atomic
-//! batch of the [`Store`]. Each event that changes a live race yields a [`LiveUpdate`]; [`RaceReplay`] makes the latest
-//! of them again.
+//! [`meetings`], `odds_board`, `odds_sources`, [`rejections`]. It renders state as the JSON that is served, without
+//! I/O, clock or errors. [`Projection`] folds a batch of the log and commits the changed views with their checkpoint in
+//! one atomic batch of the [`Store`]. Each event that changes a live race yields a [`LiveUpdate`]; [`RaceReplay`] makes
+//! the latest of them again.
 
 mod conditions;
 mod digest;
@@ -19,6 +19,7 @@ mod log_history;
 pub mod meetings;
 mod newest;
 mod odds_board;
+mod odds_sources;
 mod official_age;
 mod pending_writes;
 mod projection;
@@ -32,6 +33,7 @@ mod seen_ids;
 #[cfg(feature = "simulation")]
 #[path = "../tests/simulated/mod.rs"]
 pub mod simulated;
+mod source_rankings;
 mod statements;
 mod store;
 mod stored_message;
@@ -44,9 +46,11 @@ pub use live::{
 };
 pub use log_clock::{ClockStep, LogClock};
 pub use log_history::LogHistory;
+pub use odds_sources::{board_of_source, odds_sources};
 pub use projection::{BATCH_MESSAGES_MAX, Projection, SourceActivity, Step, Tally};
 pub use rejections::Announcement;
 pub use responses::add_response_schemas;
+pub use source_rankings::SourceRankings;
 pub use store::{
     Checkpoint, LogIdentity, Recount, Row, SCHEMA_VERSION, Store, StoreError, StoreImport,
     VIEWS_VERSION, View, check_free_space, free_bytes,

@@ -2,15 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use events::{Envelope, Recorded};
+use events::{Envelope, Recorded, SOURCES_MAX};
 use serde::{Deserialize, Serialize};
 
 use crate::log_clock::{LogClock, Micros, micros};
 
-/// The sources whose events about one thing are ordered apart: a race has a few feeders. More share one order.
-const SOURCES_MAX: usize = 16;
-
-/// The key of the sources that share one order. No source is empty.
+/// The key of the sources beyond [`SOURCES_MAX`], which share one order. No source is empty.
 const OTHER_SOURCES: &str = "";
 
 /// The identities that are kept of a source. Usually a few are enough; more are of events with equal times, such as
@@ -93,8 +90,6 @@ struct TimedEvent<'a> {
     time: Micros,
     recorded_at: Micros,
     identity: u64,
-    /// Whether it is stale too if it is before the latest event of another source.
-    among_all: bool,
 }
 
 impl<const MAX: usize> Newest<MAX> {
@@ -104,43 +99,11 @@ impl<const MAX: usize> Newest<MAX> {
 
     /// Takes an event.
     pub(crate) fn take(&mut self, recorded: &Recorded, identity: u64, clock: &LogClock) -> Order {
-        self.take_after_steps(recorded, identity, clock, false)
-    }
-
-    /// Takes an event that is stale too if it is before the latest one of any source.
-    pub(crate) fn take_among_all(
-        &mut self,
-        recorded: &Recorded,
-        identity: u64,
-        clock: &LogClock,
-    ) -> Order {
-        self.take_after_steps(recorded, identity, clock, true)
-    }
-
-    /// Takes an event whose time does not matter. After `MAX` of a source, all of it are stale.
-    pub(crate) fn take_untimed(&mut self, recorded: &Recorded, identity: u64) -> Order {
-        self.take_event(TimedEvent {
-            source: &recorded.envelope.source,
-            time: 0,
-            recorded_at: 0,
-            identity,
-            among_all: false,
-        })
-    }
-
-    fn take_after_steps(
-        &mut self,
-        recorded: &Recorded,
-        identity: u64,
-        clock: &LogClock,
-        among_all: bool,
-    ) -> Order {
         let event = TimedEvent {
             source: &recorded.envelope.source,
             time: micros(recorded.envelope.time),
             recorded_at: micros(recorded.recorded_at),
             identity,
-            among_all,
         };
         let Some((steps, time_max)) = clock.steps_after(self.steps, recorded.seq) else {
             return self.take_event(event);
@@ -159,19 +122,24 @@ impl<const MAX: usize> Newest<MAX> {
         order
     }
 
+    /// Takes an event whose time does not matter. After `MAX` of a source, all of it are stale.
+    pub(crate) fn take_untimed(&mut self, recorded: &Recorded, identity: u64) -> Order {
+        self.take_event(TimedEvent {
+            source: &recorded.envelope.source,
+            time: 0,
+            recorded_at: 0,
+            identity,
+        })
+    }
+
     fn take_event(&mut self, event: TimedEvent<'_>) -> Order {
         let source = match self.by_source.len() < SOURCES_MAX {
             true => event.source,
             false if self.by_source.contains_key(event.source) => event.source,
             false => OTHER_SOURCES,
         };
-        let orders = self.by_source.values().filter(|_| event.among_all);
-        let since = orders.map(|order| order.time).max().unwrap_or(Micros::MIN);
         if let Some(order) = self.by_source.get_mut(source) {
-            return order.take(event, since);
-        }
-        if event.time < since {
-            return Order::Stale;
+            return order.take(event);
         }
         let first = SourceOrder {
             time: event.time.min(event.recorded_at),
@@ -184,8 +152,8 @@ impl<const MAX: usize> Newest<MAX> {
 }
 
 impl<const MAX: usize> SourceOrder<MAX> {
-    /// Takes an event. One before `since` is stale.
-    fn take(&mut self, event: TimedEvent<'_>, since: Micros) -> Order {
+    /// Takes an event.
+    fn take(&mut self, event: TimedEvent<'_>) -> Order {
         let TimedEvent {
             time,
             recorded_at,
@@ -195,15 +163,14 @@ impl<const MAX: usize> SourceOrder<MAX> {
         if self.known.iter().any(|(_, known)| *known == identity) {
             return Order::Repeated;
         }
-        if time < self.time.max(since) || self.dropped.is_some_and(|dropped| time <= dropped) {
+        if time < self.time || self.dropped.is_some_and(|dropped| time <= dropped) {
             return Order::Stale;
         }
         // The servers of a cluster differ: the latest time is the lower bound of the log's clock.
         self.time = time.min(recorded_at.max(self.time));
         let index = self.known.partition_point(|(known, _)| *known <= time);
         self.known.insert(index, (time, identity));
-        let passed = self.time.max(since);
-        let old = self.known.partition_point(|(known, _)| *known < passed);
+        let old = self.known.partition_point(|(known, _)| *known < self.time);
         self.known.drain(..old.saturating_sub(EARLIER_MAX));
         if self.known.len() > MAX {
             let (dropped, _) = self.known.remove(0);

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use events::{
-    DeclaredRunner, HorseNo, Moment, Odds, OddsQuoted, PriceState, QuotedRunner, RaceKey,
-    RaceNumber, RaceStatus, RacingDate, Recorded, Text, VenueCode,
+    DeclaredRunner, Envelope, HorseNo, Moment, Odds, OddsQuoted, PriceState, QuotedRunner, RaceKey,
+    RaceNumber, RaceStatus, RacingDate, Recorded, SOURCES_MAX, Text, VenueCode,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,7 +17,7 @@ use crate::race::{Race, has_room};
 /// The number of quotes in one stored value of the history, about 10 KiB. A full chunk is never written again.
 pub(crate) const TICKS_PER_CHUNK: u32 = 32;
 
-/// The prices of a race.
+/// The prices of a race: a book for each source, of which one is shown.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Board {
     /// The sequence of the latest event that changed the image; 0 before the first.
@@ -28,6 +28,22 @@ pub(crate) struct Board {
     quotes: Newest,
     /// The number of quotes in the history.
     ticks: u32,
+    /// The index of the primary source's book, which is the one that is shown.
+    primary: usize,
+    /// In the order of their first quotes, at most [`SOURCES_MAX`].
+    books: Vec<Book>,
+}
+
+/// The prices of a source.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Book {
+    source: String,
+    /// The sequences of its latest quote and of the one before; 0 before the first.
+    seq: u64,
+    prev_seq: u64,
+    /// When the latest one was quoted, and when the log stored it.
+    time: Moment,
+    recorded_at: Moment,
     runners: BTreeMap<HorseNo, Price>,
 }
 
@@ -42,43 +58,7 @@ struct Price {
     previous: Option<Odds>,
 }
 
-/// What a quote changed on a board.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Quote {
-    /// Nothing: it repeats one of the latest quotes.
-    Repeated,
-    /// The history alone: it is older than the board. Nothing, if the history has it.
-    Stale,
-    /// The board and the history.
-    Shown,
-}
-
-impl Board {
-    pub(crate) fn quote(
-        &mut self,
-        recorded: &Recorded,
-        quote: &OddsQuoted,
-        clock: &LogClock,
-    ) -> Quote {
-        let identity = identity(&recorded.envelope);
-        match self.quotes.take_among_all(recorded, identity, clock) {
-            Order::New => {}
-            Order::Repeated => return Quote::Repeated,
-            Order::Stale => return Quote::Stale,
-        }
-        for runner in &quote.runners {
-            self.price(runner);
-        }
-        self.touch(recorded.seq, recorded.recorded_at);
-        Quote::Shown
-    }
-
-    /// Records that the event at `seq` changed the image.
-    pub(crate) fn touch(&mut self, seq: u64, recorded_at: Moment) {
-        self.prev_seq = std::mem::replace(&mut self.seq, seq);
-        self.recorded_at = Some(recorded_at);
-    }
-
+impl Book {
     fn price(&mut self, quoted: &QuotedRunner) {
         if !has_room(&self.runners, &quoted.horse_no) {
             return;
@@ -109,6 +89,95 @@ impl Board {
         price.place = quoted.place.or(last_place);
         price.state = quoted.state;
     }
+}
+
+/// What a quote changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Quote {
+    /// Nothing: it repeats one of the latest quotes.
+    Repeated,
+    /// The history alone: it is older than the book of its source, or there are too many sources. Nothing, if the
+    /// history has it.
+    Stale,
+    /// The book of its source, and the history.
+    InForce,
+}
+
+impl Board {
+    /// Takes a quote. `ranking` is that of the sources. The image changed if `seq` is then that of the quote.
+    pub(crate) fn quote(
+        &mut self,
+        recorded: &Recorded,
+        quote: &OddsQuoted,
+        clock: &LogClock,
+        ranking: &[Text],
+    ) -> Quote {
+        let Envelope { source, time, .. } = &recorded.envelope;
+        let known = self.books.iter().position(|book| book.source == *source);
+        if known.is_none() && self.books.len() == SOURCES_MAX {
+            return Quote::Stale;
+        }
+        let identity = identity(&recorded.envelope);
+        match self.quotes.take(recorded, identity, clock) {
+            Order::New => {}
+            Order::Repeated => return Quote::Repeated,
+            Order::Stale => return Quote::Stale,
+        }
+        let index = known.unwrap_or(self.books.len());
+        if known.is_none() {
+            self.books.push(Book {
+                source: source.clone(),
+                seq: 0,
+                prev_seq: 0,
+                time: *time,
+                recorded_at: recorded.recorded_at,
+                runners: BTreeMap::new(),
+            });
+        }
+        let book = &mut self.books[index];
+        book.prev_seq = std::mem::replace(&mut book.seq, recorded.seq);
+        (book.time, book.recorded_at) = (*time, recorded.recorded_at);
+        for runner in &quote.runners {
+            book.price(runner);
+        }
+        let primary = self.highest_ranked(ranking);
+        let was_primary = std::mem::replace(&mut self.primary, primary);
+        if primary == index || primary != was_primary {
+            self.touch(recorded.seq, recorded.recorded_at);
+        }
+        Quote::InForce
+    }
+
+    /// The index of the book whose source ranks highest. Those that are not ranked follow in the order of their first
+    /// quotes.
+    fn highest_ranked(&self, ranking: &[Text]) -> usize {
+        let rank = |book: &Book| ranking.iter().position(|of| of.as_str() == book.source);
+        let books = self.books.iter().enumerate();
+        let highest = books.min_by_key(|(_, book)| rank(book).unwrap_or(ranking.len()));
+        highest.map_or(0, |(index, _)| index)
+    }
+
+    /// Records that the event at `seq` changed the image.
+    pub(crate) fn touch(&mut self, seq: u64, recorded_at: Moment) {
+        self.prev_seq = std::mem::replace(&mut self.seq, seq);
+        self.recorded_at = Some(recorded_at);
+    }
+
+    /// The book that is shown; `None` before the first quote.
+    fn shown(&self) -> Option<&Book> {
+        self.books.get(self.primary)
+    }
+
+    pub(crate) fn sources(&self) -> impl Iterator<Item = OddsSource<'_>> {
+        let books = self.books.iter().enumerate();
+        books.map(|(index, book)| OddsSource {
+            source: &book.source,
+            primary: index == self.primary,
+            seq: book.seq,
+            time: book.time.to_string(),
+            recorded_at: book.recorded_at.to_string(),
+        })
+    }
 
     /// Counts a quote in the history.
     pub(crate) fn add_tick(&mut self) {
@@ -126,7 +195,9 @@ impl Board {
     }
 
     pub(crate) fn horses(&self) -> impl Iterator<Item = &HorseNo> {
-        self.runners.keys()
+        self.shown()
+            .into_iter()
+            .flat_map(|book| book.runners.keys())
     }
 
     /// A horse's name and number: those of the card, else as last quoted; empty and 0 if unknown.
@@ -135,7 +206,8 @@ impl Board {
         race: &'a Race,
         horse_no: &HorseNo,
     ) -> (&'a str, u16) {
-        name_and_number(race.declared_runner(horse_no), self.runners.get(horse_no))
+        let price = self.shown().and_then(|book| book.runners.get(horse_no));
+        name_and_number(race.declared_runner(horse_no), price)
     }
 }
 
@@ -174,7 +246,9 @@ pub(crate) struct OddsBoard<'a> {
     seq: u64,
     /// The log sequence of the change before; 0 if there is none.
     prev_seq: u64,
-    /// All runners that have been quoted, ordered by number.
+    /// The source of all prices; empty before the first quote.
+    source: &'a str,
+    /// All runners that the source has quoted, ordered by number.
     runners: Vec<BoardRunner<'a>>,
 }
 
@@ -204,24 +278,52 @@ struct BoardRunner<'a> {
     previous: Option<Odds>,
 }
 
+/// Renders the board of a race, which is that of the primary source.
 pub(crate) fn render(key: &RaceKey, race: &Race, board: &Board) -> Vec<u8> {
-    let mut runners: Vec<BoardRunner<'_>> = board
-        .runners
-        .iter()
+    let recorded_at = json::text(board.recorded_at);
+    let image = (board.seq, board.prev_seq, recorded_at);
+    json::render(&odds_board(key, race, image, board.shown()))
+}
+
+/// Renders the board of a source. Unless it is the primary source, the sequences are those of its quotes.
+pub(crate) fn render_of_source(
+    key: &RaceKey,
+    race: &Race,
+    board: &Board,
+    source: &str,
+) -> Option<Vec<u8>> {
+    let index = board.books.iter().position(|book| book.source == source)?;
+    if index == board.primary {
+        return Some(render(key, race, board));
+    }
+    let book = &board.books[index];
+    let image = (book.seq, book.prev_seq, book.recorded_at.to_string());
+    Some(json::render(&odds_board(key, race, image, Some(book))))
+}
+
+fn odds_board<'a>(
+    key: &'a RaceKey,
+    race: &'a Race,
+    (seq, prev_seq, recorded_at): (u64, u64, String),
+    book: Option<&'a Book>,
+) -> OddsBoard<'a> {
+    let prices = book.into_iter().flat_map(|book| &book.runners);
+    let mut runners: Vec<BoardRunner<'_>> = prices
         .map(|(horse_no, price)| board_runner(race, horse_no, price))
         .collect();
     runners.sort_by_key(|runner| runner.number);
-    json::render(&OddsBoard {
+    OddsBoard {
         date: key.date,
         venue: race.venue_name(key),
         venue_code: &key.venue,
         race_number: key.race_number,
         status: race.status(),
-        recorded_at: json::text(board.recorded_at),
-        seq: board.seq,
-        prev_seq: board.prev_seq,
+        recorded_at,
+        seq,
+        prev_seq,
+        source: book.map_or("", |book| &book.source),
         runners,
-    })
+    }
 }
 
 fn board_runner<'a>(race: &'a Race, horse_no: &'a HorseNo, price: &'a Price) -> BoardRunner<'a> {
@@ -243,6 +345,23 @@ fn board_runner<'a>(race: &'a Race, horse_no: &'a HorseNo, price: &'a Price) -> 
     }
 }
 
+/// A source and its latest quote.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct OddsSource<'a> {
+    /// The feeder.
+    source: &'a str,
+    /// Whether the race's board is that of this source.
+    primary: bool,
+    /// The log sequence of its latest quote.
+    seq: u64,
+    /// When that was quoted, RFC 3339.
+    #[schemars(extend("format" = "date-time"))]
+    time: String,
+    /// When the log stored it, RFC 3339, to the microsecond.
+    #[schemars(extend("format" = "date-time"))]
+    recorded_at: String,
+}
+
 /// A quote in the history.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct OddsTick<'a> {
@@ -258,7 +377,7 @@ pub(crate) struct OddsTick<'a> {
     source: &'a str,
     /// The event's identity.
     event_id: &'a str,
-    /// Whether it was older than the board, and did not change it.
+    /// Whether it was older than the prices of its source, and did not change them.
     stale: bool,
     /// The quoted runners.
     runners: Vec<TickRunner<'a>>,

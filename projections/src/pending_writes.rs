@@ -13,7 +13,7 @@ use crate::log_clock::LogClock;
 use crate::meetings::{self, Meeting};
 use crate::newest::{Order, identity};
 use crate::odds_board::{self, Quote};
-use crate::store::{Store, StoreError, Writes};
+use crate::store::{Checkpoint, Store, StoreError, Writes};
 use crate::{json, keys, race_card, race_dividends, race_result};
 
 /// A value counts as one more key for each so many bytes.
@@ -117,16 +117,19 @@ impl PendingWrites {
         key: RaceKey,
         recorded: &Recorded,
         quote: &OddsQuoted,
-        clock: &LogClock,
+        Checkpoint {
+            clock, rankings, ..
+        }: &Checkpoint,
         live: bool,
     ) -> Result<Folded, StoreError> {
         let entry = self.race(&key, recorded.seq)?;
-        let (outcome, update) = entry.live.quote(&key, recorded, quote, clock, live);
+        let ranking = rankings.at(recorded.seq);
+        let (outcome, update) = (entry.live).quote(&key, recorded, quote, clock, ranking, live);
         let identity = identity(&recorded.envelope);
         let is_listed = match outcome {
             Quote::Repeated => true,
             Quote::Stale => !self.quote_ids(&key, recorded.seq)?.insert(identity),
-            Quote::Shown => {
+            Quote::InForce => {
                 if let Some(ids) = self.quote_ids.get_mut(&key) {
                     ids.insert(identity);
                 }

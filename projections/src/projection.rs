@@ -9,8 +9,10 @@ use crate::digest::Digest;
 use crate::live::{LiveUpdate, replay_period};
 use crate::log_clock::{ClockStep, LogClock};
 use crate::log_history::LogHistory;
+use crate::newest::Order;
 use crate::pending_writes::PendingWrites;
 use crate::rejections::{self, Announcement};
+use crate::source_rankings::SourceRankings;
 use crate::store::{Checkpoint, LogIdentity, Store, StoreError};
 use crate::stored_message::StoredMessage;
 
@@ -93,6 +95,7 @@ impl Projection {
             recorded_at: None,
             history: LogHistory::default(),
             clock: LogClock::default(),
+            rankings: SourceRankings::default(),
             digest: Digest::default(),
         };
         let checkpoint = store.checkpoint().unwrap_or(fresh);
@@ -208,7 +211,13 @@ impl Projection {
             (Event::OddsQuoted(quote), Some(race)) => {
                 let source = (recorded.envelope.source.clone(), race.venue.clone());
                 (step.sources.quoted_at).insert(source, recorded.recorded_at);
-                self.changes.quote(race, &recorded, quote, clock, live)?
+                self.changes
+                    .quote(race, &recorded, quote, &self.checkpoint, live)?
+            }
+            (Event::SourcesRanked(ranked), _) => {
+                let order = (self.checkpoint.rankings).take(&recorded, ranked, clock);
+                step.tally.stale += u64::from(order == Order::Stale);
+                return Ok(());
             }
             (_, Some(race)) => self.changes.fact(race, &recorded, clock, live)?,
             (_, None) => return Ok(()),

@@ -121,7 +121,8 @@ impl Race {
             | Event::RunnerReinstated(_)
             | Event::RiderChanged(_)
             | Event::HorseRegistered(_)
-            | Event::OddsQuoted(_) => Effect::Unchanged,
+            | Event::OddsQuoted(_)
+            | Event::SourcesRanked(_) => Effect::Unchanged,
         }
     }
 

@@ -11,6 +11,7 @@ use crate::horse_form::{PlacedFormRow, UnplacedFormRow};
 use crate::horse_profile::ServedProfile;
 use crate::meetings::{ChosenMeeting, MeetingView};
 use crate::odds_board::{OddsBoard, OddsTick};
+use crate::odds_sources::OddsSources;
 use crate::race_card::RacecardRace;
 use crate::race_dividends::MeetingRaceDividends;
 use crate::race_result::{MeetingRaceResult, ResultRevision};
@@ -128,5 +129,6 @@ pub fn add_response_schemas(generator: &mut SchemaGenerator) {
     generator.subschema_for::<Racecard<'_>>();
     generator.subschema_for::<OddsBoard<'_>>();
     generator.subschema_for::<OddsHistory<'_>>();
+    generator.subschema_for::<OddsSources<'_>>();
     generator.subschema_for::<MeetingList>();
 }

@@ -5,11 +5,14 @@ mod common;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use common::history::{GARBAGE, fold, history, history_with_clock_steps, newer, step};
-use common::{OwnedMessage, dump, open};
+use common::history::{
+    GARBAGE, RACES, fold, history, history_with_clock_steps, history_with_rankings, newer, step,
+};
+use common::{OwnedMessage, dump, key, open};
+use events::RaceKey;
 use projections::{
     LiveKind, LiveUpdate, REPLAY_MESSAGES_MAX, RaceReplay, Row, Store, StoreError, StoreImport,
-    keys, open_races,
+    board_of_source, keys, open_races,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -105,6 +108,23 @@ fn without_amendment(view: &str) -> String {
         }
         None => view.to_owned(),
     }
+}
+
+fn view(store: &Store, key: &str) -> Value {
+    let view = store.get(key).expect("a healthy store");
+    view.map_or(Value::Null, |view| {
+        serde_json::from_slice(&view).expect("JSON")
+    })
+}
+
+/// The history of a race's odds.
+fn ticks(store: &Store, race: &RaceKey) -> Vec<Value> {
+    let chunks = store.scan(&keys::ticks(race));
+    let chunks = chunks.flat_map(|chunk| {
+        let list = [b"[", &*chunk.expect("a healthy store").1, b"]"].concat();
+        serde_json::from_slice::<Vec<Value>>(&list).expect("JSON")
+    });
+    chunks.collect()
 }
 
 fn event(message: &OwnedMessage) -> Value {
@@ -285,7 +305,7 @@ proptest! {
     }
 
     #[test]
-    fn every_message_has_the_previous_seq_and_comes_in_the_order_of_the_log(log in history()) {
+    fn every_message_has_the_previous_seq_and_comes_in_the_order_of_the_log(log in history_with_rankings()) {
         let (mut last, mut last_seq) = (BTreeMap::new(), 0);
         for update in live_updates(&log) {
             prop_assert!(update.seq > last_seq);
@@ -311,7 +331,7 @@ proptest! {
     }
 
     #[test]
-    fn the_board_of_an_update_is_the_one_in_the_store(log in history(), sizes in prop::collection::vec(1..30_usize, 100)) {
+    fn the_board_of_an_update_is_the_one_in_the_store(log in history_with_rankings(), sizes in prop::collection::vec(1..30_usize, 100)) {
         let (_folder, mut projection) = fold(&[]);
         let (mut rest, mut boards, mut last_odds) = (&log[..], BTreeMap::new(), BTreeMap::new());
         for size in sizes {
@@ -338,6 +358,42 @@ proptest! {
             for snapshot in snapshots {
                 prop_assert_eq!((Some(snapshot.seq), snapshot.messages.len(), snapshot.open), (snapshot.board.map(|board| board.seq), 0, true));
             }
+        }
+    }
+
+    #[test]
+    fn the_book_of_a_source_is_the_board_of_a_log_that_has_its_quotes_alone(log in history_with_rankings()) {
+        let (_folder, projection) = fold(&log);
+        let is_by = |message: &OwnedMessage, source: &str| !message.subject.starts_with("racing.odds.") || event(message)["source"] == source;
+        let mut first_quotes: BTreeMap<RaceKey, Vec<(u64, &str)>> = BTreeMap::new();
+        let mut last_quotes: BTreeMap<RaceKey, u64> = BTreeMap::new();
+        for source in ["test", "other"] {
+            let alone: Vec<OwnedMessage> = log.iter().filter(|message| is_by(message, source)).cloned().collect();
+            let (_folder, alone) = fold(&alone);
+            for race in RACES.map(key) {
+                let board = view(alone.store(), &keys::board(&race));
+                let book = board_of_source(projection.store(), &race, source).expect("a healthy store");
+                let book: Value = book.map_or(Value::Null, |book| serde_json::from_slice(&book).expect("JSON"));
+                prop_assert_eq!(book["runners"].as_array(), board["runners"].as_array().filter(|runners| !runners.is_empty()));
+                let in_force = ticks(alone.store(), &race).into_iter().filter(|tick| tick["stale"] == false);
+                let seqs: Vec<u64> = in_force.map(|tick| tick["seq"].as_u64().expect("a number")).collect();
+                if let (Some(first), Some(last)) = (seqs.first(), seqs.last()) {
+                    first_quotes.entry(race.clone()).or_default().push((*first, source));
+                    let latest = last_quotes.entry(race).or_default();
+                    *latest = (*last).max(*latest);
+                }
+            }
+        }
+        for (race, mut sources) in first_quotes {
+            sources.sort_unstable();
+            let rankings = log.iter().take_while(|message| message.seq <= last_quotes[&race]);
+            let ranking = rankings.filter(|message| message.subject == "racing.sources").last();
+            let ranking = ranking.map_or(json!([]), |message| event(message)["data"]["sources"].take());
+            let ranked = ranking.as_array().expect("a list").iter().filter_map(Value::as_str);
+            let quoted: Vec<&str> = sources.iter().map(|(_, source)| *source).collect();
+            let primary = ranked.filter(|source| quoted.contains(source)).chain(quoted.iter().copied()).next();
+            let board = view(projection.store(), &keys::board(&race));
+            prop_assert_eq!(board["source"].as_str(), primary);
         }
     }
 

@@ -33,11 +33,12 @@ pub(super) fn describe(document: &mut Document) {
 }
 
 /// The kinds of subjects: name, title, and the parameters of the subjects, which are also in the data of each event.
-const CHANNELS: [(&str, &str, &[&str]); 4] = [
+const CHANNELS: [(&str, &str, &[&str]); 5] = [
     ("horse", "Facts about a horse.", &["horse_no"]),
     ("race", "A race before it is run.", RACE),
     ("result", "How a race ended.", RACE),
     ("odds", "Prices of a race.", RACE),
+    ("sources", "Which sources operators prefer.", &[]),
 ];
 const RACE: &[&str] = &["date", "venue", "race_number"];
 

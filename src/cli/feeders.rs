@@ -19,7 +19,7 @@ const RESERVED: [&str; 4] = ["admin", "railbird", "keys", "feeder"];
 /// Names are tokens of an account and a user.
 const NAME_LEN_MAX: usize = 32;
 /// The kinds of subjects that events have.
-const KINDS: [&str; 6] = ["horse", "race", "result", "odds", "*", ">"];
+const KINDS: [&str; 7] = ["horse", "race", "result", "odds", "sources", "*", ">"];
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Feeders {
@@ -217,6 +217,7 @@ mod tests {
             "racing.odds.>",
             "racing.*.*.ST.*",
             "racing.horse.H_1",
+            "racing.sources",
         ] {
             assert_eq!(parse_subjects(subjects).unwrap(), subjects);
         }

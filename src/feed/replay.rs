@@ -115,7 +115,7 @@ fn latest_races(
 fn race_of(subject: &str) -> Option<RaceKey> {
     match Subject::parse(subject).ok()? {
         Subject::Race(race) | Subject::Result(race) | Subject::Odds(race) => Some(race),
-        Subject::Horse(_) => None,
+        Subject::Horse(_) | Subject::Sources => None,
     }
 }
 

@@ -7,7 +7,7 @@ use events::{Moment, RaceKey, RacingDate, VenueCode};
 use jiff::ToSpan;
 use projections::{
     Checkpoint, Digest, LiveBoard, LiveKind, LiveMessage, LiveUpdate, LogClock, LogHistory,
-    LogIdentity, Projection, Store, StoredMessage, open_races,
+    LogIdentity, Projection, SourceRankings, Store, StoredMessage, open_races,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -50,6 +50,7 @@ fn checkpoint(created: &str, seq: u64) -> Checkpoint {
         recorded_at: None,
         history: LogHistory::default(),
         clock: LogClock::default(),
+        rankings: SourceRankings::default(),
         digest: Digest::default(),
     }
 }

@@ -1,8 +1,8 @@
-//! `/api/v1/odds/{date}/{race_number}` and its history.
+//! `/api/v1/odds/{date}/{race_number}`, its history and its sources.
 
 use events::{RaceKey, RaceNumber};
 use projections::json::JsonObject;
-use projections::keys;
+use projections::{board_of_source, keys, odds_sources};
 
 use super::error::ApiError;
 use super::meeting_choice::MeetingChoice;
@@ -14,7 +14,11 @@ pub(super) fn router() -> Routes {
     Routes::default()
         .route(
             "/api/v1/odds/{date}/{race_number}",
-            resource(&["venue"], board),
+            resource(&["source", "venue"], board),
+        )
+        .route(
+            "/api/v1/odds/{date}/{race_number}/sources",
+            resource(&["venue"], sources),
         )
         .route(
             "/api/v1/odds/{date}/{race_number}/history",
@@ -24,7 +28,30 @@ pub(super) fn router() -> Routes {
 
 fn board(request: &ApiRequest) -> Result<Answer, ApiError> {
     request.require_odds(None)?;
-    Ok(find(request)?.1.into())
+    let (race, board) = find(request)?;
+    let Some(source) = request.query.get("source") else {
+        return Ok(board.into());
+    };
+    let board = board_of_source(&request.store, &race, source)?;
+    let board = board.ok_or_else(|| {
+        ApiError::NotFound(format!(
+            "No source of that name has quoted the race; {}/sources lists them",
+            odds_path(&race)
+        ))
+    })?;
+    check_plan(request, &board)?;
+    Ok(board.into())
+}
+
+/// The sources that have quoted the race.
+fn sources(request: &ApiRequest) -> Result<Answer, ApiError> {
+    request.require_odds(None)?;
+    let (race, _) = find(request)?;
+    Ok(odds_sources(&request.store, &race)?.into())
+}
+
+fn odds_path(race: &RaceKey) -> String {
+    format!("/api/v1/odds/{}/{}", race.date, race.race_number)
 }
 
 /// The board with its quotes after the `after`th one, in the order of the log.
@@ -36,7 +63,7 @@ fn history(request: &ApiRequest) -> Result<Answer, ApiError> {
     let (first, skip) = keys::ticks_from(&race, after);
     let chunks = request.store.range(&first, &(keys::ticks(&race) + "~"));
     let more = page.fill(chunks, skip)?;
-    let path = format!("/api/v1/odds/{}/{}/history", race.date, race.race_number);
+    let path = odds_path(&race) + "/history";
     let next = page.next(more, after, &path, &request.query);
     let json = JsonObject::from_rendered(board).list("history", page.list());
     Ok(Answer::page(json, &next))
@@ -58,11 +85,17 @@ impl BoardFields {
 /// The board of the race at the meeting that the query chooses, if the plan of the key includes it.
 fn find(request: &ApiRequest) -> Result<(RaceKey, Vec<u8>), ApiError> {
     let (race, board) = choose_board(request)?;
-    if !request.has_live_odds() {
-        let changed_at = BoardFields::of(&board)?.recorded_at;
-        request.require_odds(changed_at.parse().ok())?;
-    }
+    check_plan(request, &board)?;
     Ok((race, board))
+}
+
+/// Checks that the plan of the key includes a board.
+fn check_plan(request: &ApiRequest, board: &[u8]) -> Result<(), ApiError> {
+    if request.has_live_odds() {
+        return Ok(());
+    }
+    let changed_at = BoardFields::of(board)?.recorded_at;
+    request.require_odds(changed_at.parse().ok())
 }
 
 /// The board of the race at the venue of the query, else at the primary meeting of the day.

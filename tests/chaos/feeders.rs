@@ -222,6 +222,7 @@ impl Feeder {
 fn subject(event: &Value) -> String {
     let branch = match event["type"].as_str().unwrap() {
         "racing.odds.quoted.v1" => "odds",
+        "racing.sources.ranked.v1" => return "racing.sources".to_owned(),
         "racing.result.declared.v1" | "racing.result.voided.v1" => "result",
         _ => "race",
     };

@@ -37,8 +37,9 @@ impl StoredLog {
     }
 
     /// Drops the events of other sources.
-    pub(super) fn retain_source(&mut self, source: &str) {
-        self.events.retain(|_, event| event["source"] == source);
+    pub(super) fn retain_sources(&mut self, prefix: &str) {
+        let is_one = |source: &str| source.starts_with(prefix);
+        (self.events).retain(|_, event| event["source"].as_str().is_some_and(is_one));
     }
 
     /// Compares it with what the feeders published. Returns what is wrong, and how often an id is there again.

@@ -111,7 +111,7 @@ impl Traffic {
         let gets = self.gets.end().await;
         let mut stored = StoredLog::read(admin().await).await;
         // A rig may publish others.
-        stored.retain_source(SOURCE);
+        stored.retain_sources(SOURCE);
         let mut by_feeder = fed.by_feeder();
         by_feeder.push(&appended);
         let (lost, repeated) = stored.check(&by_feeder);

@@ -61,10 +61,20 @@ struct Race {
     reason: String,
     result: Option<Value>,
     dividends: Option<Value>,
+    /// Of each source, in the order of their first quotes.
+    books: Vec<Book>,
+    /// The source whose book is shown.
+    primary: String,
+    published: [u64; 5],
+}
+
+/// The prices of a source.
+#[derive(Debug)]
+struct Book {
+    source: String,
+    time: jiff::Timestamp,
     /// By horse; sorted by number only in messages.
     prices: BTreeMap<String, Price>,
-    board_time: Option<jiff::Timestamp>,
-    published: [u64; 5],
 }
 
 #[derive(Debug, Default, Clone)]
@@ -82,8 +92,15 @@ impl Oracle {
         let mut oracle = Self::default();
         let mut keys: HashMap<String, usize> = HashMap::new();
         let mut races: Vec<Race> = Vec::new();
+        let (mut ranking, mut rankings) = (json!([]), HashSet::new());
         for (seq, event) in events {
             let data = &event["data"];
+            if event["type"] == "racing.sources.ranked.v1" {
+                if rankings.insert(text(&event["id"])) {
+                    ranking = data["sources"].clone();
+                }
+                continue;
+            }
             let key = format!("{} {} {}", data["date"], data["venue"], data["race_number"]);
             let at = *keys.entry(key).or_insert_with(|| {
                 races.push(Race::default());
@@ -95,7 +112,7 @@ impl Oracle {
                 races.len() - 1
             });
             let race = &mut races[at];
-            let kinds = race.apply(event);
+            let kinds = race.apply(event, &ranking);
             let history = &mut oracle.races[at];
             history.horses.extend(race.horses());
             let status = race.status();
@@ -221,9 +238,30 @@ pub(crate) enum MadeAt {
     Later,
 }
 
+impl Book {
+    fn add(&mut self, quote: &Value) {
+        for line in quote["runners"].as_array().expect("runners") {
+            let price = self.prices.entry(text(&line["horse_no"])).or_default();
+            if line["win"] != price.win {
+                if !price.win.is_null() {
+                    price.previous = price.win.clone();
+                }
+                price.win = line["win"].clone();
+            }
+            if price.opening.is_null() {
+                price.opening = line["win"].clone();
+            }
+            if !line["place"].is_null() || line["win"].is_null() {
+                price.place = line["place"].clone();
+            }
+            price.state = line.get("state").cloned();
+        }
+    }
+}
+
 impl Race {
     /// Applies an event. Returns the kinds of the messages for it, in order.
-    fn apply(&mut self, event: &Value) -> Vec<usize> {
+    fn apply(&mut self, event: &Value, ranking: &Value) -> Vec<usize> {
         const STATUS: usize = 1;
         const RUNNER: usize = 2;
         if !self.ids.insert(text(&event["id"])) {
@@ -236,7 +274,7 @@ impl Race {
         let mut in_image = false;
         match event["type"].as_str().expect("a type") {
             "racing.odds.quoted.v1" => {
-                return if self.quote(event) {
+                return if self.quote(event, ranking) {
                     vec![ODDS]
                 } else {
                     Vec::new()
@@ -286,40 +324,43 @@ impl Race {
         if before != (self.status(), self.reason.clone()) {
             kinds.push(STATUS);
         }
-        if in_image && !self.prices.is_empty() {
+        if in_image && !self.books.is_empty() {
             kinds.push(ODDS);
         }
         kinds
     }
 
-    /// Applies a quote. Returns whether it is on the board.
-    fn quote(&mut self, event: &Value) -> bool {
-        let time = event["time"]
-            .as_str()
-            .expect("a time")
-            .parse()
-            .expect("a time");
-        if self.board_time.is_some_and(|shown| time < shown) {
+    /// Applies a quote. Returns whether it changes the board.
+    fn quote(&mut self, event: &Value, ranking: &Value) -> bool {
+        let time: jiff::Timestamp = text(&event["time"]).parse().expect("a time");
+        let source = text(&event["source"]);
+        if !self.books.iter().any(|book| book.source == source) {
+            self.books.push(Book {
+                source: source.clone(),
+                time,
+                prices: BTreeMap::new(),
+            });
+        }
+        let mut books = self.books.iter_mut();
+        let book = books
+            .find(|book| book.source == source)
+            .expect("it is there");
+        if time < book.time {
             return false;
         }
-        self.board_time = Some(time);
-        for line in event["data"]["runners"].as_array().expect("runners") {
-            let price = self.prices.entry(text(&line["horse_no"])).or_default();
-            if line["win"] != price.win {
-                if !price.win.is_null() {
-                    price.previous = price.win.clone();
-                }
-                price.win = line["win"].clone();
-            }
-            if price.opening.is_null() {
-                price.opening = line["win"].clone();
-            }
-            if !line["place"].is_null() || line["win"].is_null() {
-                price.place = line["place"].clone();
-            }
-            price.state = line.get("state").cloned();
-        }
-        true
+        book.time = time;
+        book.add(&event["data"]);
+        let has_quoted = |source: &&Value| self.books.iter().any(|book| book.source == **source);
+        let ranked = ranking.as_array().expect("a list").iter().find(has_quoted);
+        let primary = ranked.map_or_else(|| self.books[0].source.clone(), text);
+        let was = std::mem::replace(&mut self.primary, primary);
+        self.primary == source || self.primary != was
+    }
+
+    /// The prices that are shown.
+    fn prices(&self) -> impl Iterator<Item = (&String, &Price)> {
+        let shown = self.books.iter().filter(|book| book.source == self.primary);
+        shown.flat_map(|book| &book.prices)
     }
 
     fn status(&self) -> String {
@@ -338,7 +379,7 @@ impl Race {
             .iter()
             .flat_map(|card| card["runners"].as_array().expect("runners"));
         card.map(|runner| text(&runner["horse_no"]))
-            .chain(self.prices.keys().cloned())
+            .chain(self.prices().map(|(horse, _)| horse.clone()))
             .collect()
     }
 
@@ -357,7 +398,7 @@ impl Race {
     fn fields(&self, kind: usize, event: &Value) -> Map<String, Value> {
         let data = &event["data"];
         let fields = match KINDS[kind] {
-            "odds_update" => json!({ "runners": self.board() }),
+            "odds_update" => json!({ "runners": self.board(), "source": self.primary }),
             "status_update" => {
                 json!({ "status": self.status(), "reason": self.reason, "timestamp": event["time"] })
             }
@@ -402,8 +443,7 @@ impl Race {
 
     fn board(&self) -> Vec<Value> {
         let mut lines: Vec<Value> = self
-            .prices
-            .iter()
+            .prices()
             .map(|(horse, price)| self.line(horse, price))
             .collect();
         lines.sort_by_key(|line| line["number"].as_u64());

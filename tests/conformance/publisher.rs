@@ -71,6 +71,7 @@ fn subject(event: &Value) -> String {
     let (kind, data) = (event["type"].as_str().expect("a type"), &event["data"]);
     let branch = match kind {
         "racing.odds.quoted.v1" => "odds",
+        "racing.sources.ranked.v1" => return "racing.sources".to_owned(),
         "racing.result.declared.v1" | "racing.result.voided.v1" => "result",
         _ => "race",
     };

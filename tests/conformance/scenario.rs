@@ -17,6 +17,8 @@ pub(crate) const RACES: [(&str, u16); 8] = [
 ];
 
 pub(crate) const SOURCE: &str = "scenario";
+/// Another source, whose clock is a second behind.
+const OTHER_SOURCE: &str = "scenario-late";
 pub(crate) const DATE: &str = "2026-10-03";
 
 /// The state of a race.
@@ -81,6 +83,9 @@ impl Scenario {
             .filter(|at| !self.races[*at].over)
             .collect();
         let at = *self.rng.of(&running);
+        if let 300 | 900 = self.events {
+            return self.ranking(at);
+        }
         match self.rng.within(&(0..100)) {
             0..3 => self.withdraw_or_reinstate(at),
             3 => self.rider(at),
@@ -88,6 +93,7 @@ impl Scenario {
             5 => self.card(at),
             6 => self.stale_quote(at),
             7 => self.suspended(at),
+            8..20 => self.late_quote(at),
             _ => {
                 let runners = self.rng.within(&(1..u64::from(self.runners) + 1));
                 self.quote(at, u16::try_from(runners).expect("few"))
@@ -170,6 +176,28 @@ impl Scenario {
         let mut quote = self.quote(at, 1);
         quote["time"] = json!("2026-10-03T03:00:00Z");
         quote
+    }
+
+    /// A quote of the other source.
+    fn late_quote(&mut self, at: usize) -> Value {
+        let mut quote = self.quote(at, 1);
+        let time: jiff::Timestamp = quote["time"]
+            .as_str()
+            .expect("a time")
+            .parse()
+            .expect("one");
+        let late = time - jiff::SignedDuration::from_secs(1);
+        (quote["source"], quote["time"]) = (json!(OTHER_SOURCE), json!(late.to_string()));
+        quote
+    }
+
+    /// The other source ranks highest, then lowest.
+    fn ranking(&mut self, at: usize) -> Value {
+        let mut sources = [OTHER_SOURCE, SOURCE];
+        sources.rotate_left(usize::from(self.events > 300));
+        let mut ranking = self.event(at, "sources.ranked", json!({}));
+        ranking["data"] = json!({ "sources": sources });
+        ranking
     }
 
     fn suspended(&mut self, at: usize) -> Value {

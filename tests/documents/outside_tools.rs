@@ -428,7 +428,7 @@ async fn a_generated_python_client_reads_every_resource() {
         succeeded(python(&["read.py", &url, &key, DAY], temp.path()))
     });
     let read = while_prices_move(&nats, &railbird, reading).await.unwrap();
-    assert_eq!(read.lines().count(), 12, "{read}");
+    assert_eq!(read.lines().count(), 13, "{read}");
 }
 
 #[tokio::test]
@@ -472,7 +472,7 @@ async fn a_generated_typescript_client_reads_every_resource() {
         json!({
             "status": "result", "prices": [3.5, null, 3.5, null, null, null, 4, null], "positions": [1],
             "outcomes": ["PU", "SCR"], "race": "result", "meeting": "scheduled", "statement": "declared",
-            "quotes": 1, "horse": "HORSE 1", "venue": "ST", "phase": "live",
+            "quotes": 1, "source": "test", "horse": "HORSE 1", "venue": "ST", "phase": "live",
             "open": [board, board, board], "moves": true,
         })
     );

@@ -43,6 +43,7 @@ board = read("odds.get_odds_board", f"/api/v1/odds/{day}/1", "OddsBoard", **race
 assert board.status is RaceStatus.RESULT
 assert [runner.state for runner in board.runners if runner.win is None] == [PriceState.SCRATCHED]
 read("odds.get_odds_history", f"/api/v1/odds/{day}/1/history", "OddsHistory", **race)
+read("odds.get_odds_sources", f"/api/v1/odds/{day}/1/sources", "OddsSources", **race)
 read("race_cards.get_racecard", f"/api/v1/racecards/{day}", "Racecard", **meeting)
 read("results.get_meeting_results", f"/api/v1/results/{day}", "MeetingResults", **meeting)
 read("results.get_race_result", f"/api/v1/results/{day}/1", "RaceResult", **race)

@@ -25,6 +25,7 @@ const day = { params: { path: { date } } };
 
 const board: Schemas["OddsBoard"] = await read(client.GET("/api/v1/odds/{date}/{race_number}", race));
 const history: Schemas["OddsHistory"] = await read(client.GET("/api/v1/odds/{date}/{race_number}/history", race));
+const sources: Schemas["OddsSources"] = await read(client.GET("/api/v1/odds/{date}/{race_number}/sources", race));
 const racecard: Schemas["Racecard"] = await read(client.GET("/api/v1/racecards/{date}", day));
 const results: Schemas["MeetingResults"] = await read(client.GET("/api/v1/results/{date}", day));
 const result: Schemas["RaceResult"] = await read(client.GET("/api/v1/results/{date}/{race_number}", race));
@@ -85,6 +86,7 @@ console.log(
     meeting: results.meeting_status,
     statement: revisions.revisions[0]?.statement,
     quotes: history.history.length,
+    source: sources.sources[0]?.source,
     horse: profile.horse_name,
     venue: list.meetings[0]?.venue_code,
     phase: readiness.phase,

@@ -208,6 +208,23 @@ async fn endpoints_beyond_the_contract_respond() {
         history["history"][0]["runners"].as_array().unwrap().len(),
         4
     );
+    let path = format!("/api/v1/odds/{DAY}/2");
+    let sources = railbird.get(&(path.clone() + "/sources")).await.json();
+    let [source] = &sources["sources"].as_array().unwrap()[..] else {
+        panic!("{sources}");
+    };
+    assert_eq!(
+        (&source["source"], &source["primary"], &source["seq"]),
+        (&board["source"], &json!(true), &json!(5))
+    );
+    let name = board["source"].as_str().unwrap();
+    let of_source = railbird.get(&format!("{path}?source={name}")).await;
+    assert_eq!(of_source.json(), board);
+    let unknown = railbird.get(&(path + "?source=nobody")).await;
+    assert_eq!(
+        (unknown.status, &unknown.json()["error"]),
+        (404, &json!("not_found"))
+    );
     let meetings = railbird
         .get("/api/v1/meetings?from=2026-09-30&to=2026-09-30")
         .await
@@ -475,6 +492,8 @@ async fn today_works_on_results_and_odds_as_on_race_cards() {
         "odds/DATE/1",
         "odds/DATE/2",
         "odds/DATE/2/history",
+        "odds/DATE/2/sources",
+        "odds/DATE/2?source=test",
     ] {
         same(path).await;
     }
@@ -506,7 +525,7 @@ async fn a_race_without_quotes_has_an_empty_board_and_an_unknown_one_none() {
             200,
             json!({
                 "date": DAY, "venue": "Sha Tin", "venue_code": "ST", "race_number": 1, "status": "result",
-                "recorded_at": "", "seq": 0, "prev_seq": 0, "runners": [],
+                "recorded_at": "", "seq": 0, "prev_seq": 0, "source": "", "runners": [],
             })
         )
     );

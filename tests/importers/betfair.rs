@@ -86,6 +86,10 @@ async fn a_real_market_is_published_tick_by_tick_and_ends_with_the_board_of_an_o
         output.all
     );
 
+    let omitted = expected["omitted"].as_object().unwrap().iter();
+    let omitted: Vec<String> = omitted.map(|(name, n)| format!("{name} {n}")).collect();
+    let omitted = format!("without a place: {}\n", omitted.join(", "));
+    assert!(output.all.contains(&omitted), "{omitted}: {}", output.all);
     let get = async |path: String| railbird.get(&path).await.json();
     let history = all_pages(get, &format!("{BOARD}/history?venue=Hamilton"), "history").await;
     let history = history["history"].as_array().unwrap();
@@ -302,6 +306,50 @@ async fn a_damaged_file_is_rejected_with_the_offset_and_the_events_before_are_ke
         );
         assert_eq!(ids(&log, SUBJECTS).await, all, "{name}");
     }
+}
+
+#[tokio::test]
+async fn archives_of_real_files_have_the_events_of_the_files() {
+    let Some(data) = real_data() else { return };
+    let nats = Nats::start();
+    nats.log().await;
+    let url = nats.url_of("feeder");
+    let folder = tempfile::tempdir().unwrap();
+    let files = data.join("odds_betfair").display().to_string();
+    let python = tool(
+        "RAILBIRD_PYTHON",
+        "python3",
+        ["-c", "import tarfile, zipfile"],
+    );
+    let mut published = String::new();
+    for format in ["tar", "zip"] {
+        let archive = folder.path().join(format).display().to_string();
+        let mut pack = std::process::Command::new(&python);
+        let packed = pack.args(["-m", &format!("{format}file"), "-c", &archive, &files]);
+        assert!(packed.status().unwrap().success());
+        let output = import(&url, &[&archive]).await;
+        assert_eq!(output.code, 0, "{}", output.all);
+        let read = output.summary.split_once(" read, ").unwrap().0.to_owned();
+        if published.is_empty() {
+            published.clone_from(&read);
+            assert!(
+                output.summary.contains(&format!(" {read} published, ")),
+                "{}",
+                output.all
+            );
+        } else {
+            assert!(
+                output
+                    .summary
+                    .contains(&format!(" {published} duplicates, ")),
+                "{}",
+                output.all
+            );
+        }
+    }
+    let output = import(&url, &[&files]).await;
+    let same = format!("{published} read, 0 published, {published} duplicates, ");
+    assert!(output.summary.starts_with(&same), "{}", output.all);
 }
 
 #[tokio::test]

@@ -1,9 +1,10 @@
 """An independent reading of one Betfair stream file, for comparison: it shares no code with the importer or the folds.
 
 Prints JSON, prices in thousandths: every tick and every removal in the order of the file, the board of last prices behind
-each message that has one, and the whole last board."""
+each message that has one, the whole last board, and how often each name is used that is not one of those."""
 
 import bz2
+import collections
 import json
 import sys
 from decimal import Decimal
@@ -30,9 +31,25 @@ def tick(runner, win):
         price["previous"], price["win"] = price["win"], win
 
 
+omitted = collections.Counter()
+
+
+def count(value, read):
+    omitted.update(name for name in value if name not in read.split())
+
+
 for message in lines(sys.argv[1]):
+    count(message, "op pt mc")
     for change in message["mc"]:
-        for runner in change.get("marketDefinition", {}).get("runners", []):
+        count(change, "id marketDefinition rc")
+        definition = change.get("marketDefinition", {})
+        read = "eventTypeId marketType marketTime openDate timezone venue countryCode name status inPlay runners"
+        count(definition, read)
+        for runner in definition.get("runners", []):
+            count(runner, "id status name")
+        for runner in change.get("rc", []):
+            count(runner, "id ltp")
+        for runner in definition.get("runners", []):
             names[runner["id"]] = runner["name"]
             if runner["status"] == "REMOVED" and runner["id"] not in removed:
                 removed.append(runner["id"])
@@ -48,4 +65,4 @@ final = {
     for runner, price in prices.items()
 }
 removed = [f"BF_{runner}" for runner in removed]
-json.dump({"ticks": ticks, "removed": removed, "boards": boards, "final": final}, sys.stdout)
+json.dump({"ticks": ticks, "removed": removed, "boards": boards, "final": final, "omitted": omitted}, sys.stdout)

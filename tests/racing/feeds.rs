@@ -30,7 +30,8 @@ async fn the_order_of_the_log_decides_between_two_feeders_with_equal_times() {
         (card["runners"].as_array().unwrap().len(), &card["status"]),
         (3, &json!("open"))
     );
-    assert_eq!(race.prices().await, "A 2.5, B 3.0");
+    // The board is that of the source that quoted first.
+    assert_eq!(race.prices().await, "A 2.0, B 3.0");
 
     // The time of a result never decides, not even an earlier one.
     year.publish([
@@ -47,10 +48,13 @@ async fn the_order_of_the_log_decides_between_two_feeders_with_equal_times() {
         ["1 official", "1 official", "1 official"]
     );
 
-    // A price is stale by its time, from any source. The history lists all, in the order of the log.
-    year.publish([from_feeder(race.odds("A 9.0"), "z", &at(0))])
-        .await;
-    assert_eq!(race.prices().await, "A 2.5, B 3.0");
+    // A price is stale by the times of its source. The history lists all, in the order of the log.
+    year.publish([
+        from_feeder(race.odds("A 9.0"), "y", &at(0)),
+        from_feeder(race.odds("A 8.0"), "z", &at(0)),
+    ])
+    .await;
+    assert_eq!(race.prices().await, "A 2.0, B 3.0");
     let history = year.json(&race.path("odds/history")).await;
     let quotes: Vec<_> = history["history"]
         .as_array()
@@ -63,7 +67,10 @@ async fn the_order_of_the_log_decides_between_two_feeders_with_equal_times() {
             )
         })
         .collect();
-    assert_eq!(quotes, [("y", false), ("x", false), ("z", true)]);
+    assert_eq!(
+        quotes,
+        [("y", false), ("x", false), ("y", true), ("z", false)]
+    );
 }
 
 /// A race from its card to an amendment.

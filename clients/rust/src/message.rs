@@ -106,6 +106,9 @@ pub struct OddsUpdate {
     #[serde(default)]
     pub conflated: u64,
     pub status: String,
+    /// Whose prices these are.
+    #[serde(default)]
+    pub source: String,
     pub runners: Vec<Quote>,
 }
 

@@ -5,6 +5,7 @@ pub(crate) mod horse;
 pub(crate) mod odds;
 pub(crate) mod race;
 pub(crate) mod result;
+pub(crate) mod sources;
 
 use crate::{DecodeError, HorseNo, RUNNERS_MAX};
 

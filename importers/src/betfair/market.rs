@@ -15,7 +15,7 @@ use super::message::{
     MarketStatus,
 };
 use super::races::{MarketRace, split_number};
-use crate::item::{Item, LineItems};
+use crate::item::{Item, LineItems, Omitted};
 use crate::units;
 
 const FORMAT: &str = "betfair-stream";
@@ -61,8 +61,15 @@ impl Market {
     }
 
     /// Appends the events that a change makes: the card, the runners, the prices and the status, in this order.
-    pub(super) fn apply(&mut self, change: &MarketChange<'_>, time: Moment, out: &mut LineItems) {
-        let definition = change.definition().unwrap_or_else(|reason| {
+    /// Counts the names of a definition that are not read.
+    pub(super) fn apply(
+        &mut self,
+        change: &MarketChange<'_>,
+        time: Moment,
+        omitted: &mut Omitted,
+        out: &mut LineItems,
+    ) {
+        let definition = change.definition(omitted).unwrap_or_else(|reason| {
             out.reject(format!("the definition of market {}: {reason}", self.id));
             None
         });

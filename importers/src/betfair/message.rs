@@ -6,35 +6,68 @@ use events::{Moment, ParseError};
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde_ignored::Path;
 use serde_json::value::RawValue;
 
-use crate::item::InputError;
+use crate::item::{InputError, Omitted};
 
-/// A message. Only those with `op` `mcm`, market change messages, are about markets.
+/// A line. Only those with `op` `mcm`, market change messages, are about markets.
 #[derive(Debug, Deserialize)]
-pub(super) struct MarketMessage<'a> {
+struct StreamMessage<'a> {
     #[serde(borrow)]
     op: Cow<'a, str>,
     /// When it was published, in milliseconds since 1970.
     pt: Option<i64>,
     #[serde(borrow)]
-    mc: Option<Vec<MarketChange<'a>>>,
+    mc: Option<Vec<&'a RawValue>>,
+}
+
+/// A message about markets.
+#[derive(Debug)]
+pub(super) struct MarketMessage<'a> {
+    pub(super) time: Moment,
+    /// Each is parsed apart, so that an invalid one does not affect the others.
+    pub(super) changes: Vec<&'a RawValue>,
+    /// The names that are not read.
+    pub(super) omitted: Omitted,
 }
 
 impl<'a> MarketMessage<'a> {
-    /// Reads a line: the time of the message and the changes, or `None` if it is not about markets.
-    pub(super) fn read(
-        line: &'a [u8],
-    ) -> Result<Option<(Moment, Vec<MarketChange<'a>>)>, InputError> {
-        let Self { op, pt, mc } = serde_json::from_slice(line)?;
+    /// Reads a line: a message, or `None` if it is not about markets.
+    pub(super) fn read(line: &'a [u8]) -> Result<Option<Self>, InputError> {
+        let mut omitted = Omitted::new();
+        let StreamMessage { op, pt, mc } = parse(line, &mut omitted)?;
         if op != "mcm" {
             return Ok(None);
         }
         let pt = pt.ok_or("missing field `pt`")?;
         let time = Timestamp::from_millisecond(pt)
             .map_err(|_| ParseError::new("pt is in milliseconds since 1970", pt))?;
-        Ok(Some((time.into(), mc.unwrap_or_default())))
+        Ok(Some(Self {
+            time: time.into(),
+            changes: mc.unwrap_or_default(),
+            omitted,
+        }))
     }
+}
+
+/// Parses JSON, and counts the names in it that are not read.
+fn parse<'a, T: Deserialize<'a>>(
+    json: &'a [u8],
+    omitted: &mut Omitted,
+) -> Result<T, serde_json::Error> {
+    let mut deserializer = serde_json::Deserializer::from_slice(json);
+    let value = serde_ignored::deserialize(&mut deserializer, |path| {
+        let value = match &path {
+            Path::Some { parent } => *parent,
+            path => path,
+        };
+        if let Path::Map { key, .. } = value {
+            *omitted.entry(key.clone()).or_default() += 1;
+        }
+    })?;
+    deserializer.end()?;
+    Ok(value)
 }
 
 #[derive(Debug, Deserialize)]
@@ -58,10 +91,18 @@ pub(super) struct MarketRunnerChange<'a> {
     pub(super) trd: Option<IgnoredAny>,
 }
 
-impl MarketChange<'_> {
+impl<'a> MarketChange<'a> {
+    pub(super) fn read(change: &'a RawValue, omitted: &mut Omitted) -> Result<Self, InputError> {
+        Ok(parse(change.get().as_bytes(), omitted)?)
+    }
+
     /// The definition, if the market is one that is read.
-    pub(super) fn definition(&self) -> Result<Option<MarketDefinition>, InputError> {
-        match self.definition.map(DefinedMarket::read).transpose()? {
+    pub(super) fn definition(
+        &self,
+        omitted: &mut Omitted,
+    ) -> Result<Option<MarketDefinition>, InputError> {
+        let read = |definition| DefinedMarket::read(definition, omitted);
+        match self.definition.map(read).transpose()? {
             Some(DefinedMarket::Win(definition)) => Ok(Some(definition)),
             Some(DefinedMarket::Other(_)) | None => Ok(None),
         }
@@ -81,10 +122,13 @@ pub(super) enum DefinedMarket {
 }
 
 impl DefinedMarket {
-    pub(super) fn read(definition: &RawValue) -> Result<Self, InputError> {
+    pub(super) fn read(definition: &RawValue, omitted: &mut Omitted) -> Result<Self, InputError> {
         let kind: MarketKind<'_> = serde_json::from_str(definition.get())?;
         if kind.event_type_id == HORSE_RACING && kind.market_type == WIN {
-            let definition = serde_json::from_str(definition.get())?;
+            let definition = parse(definition.get().as_bytes(), omitted)?;
+            for read in ["eventTypeId", "marketType"] {
+                omitted.remove(read);
+            }
             return Ok(Self::Win(definition));
         }
         let found = format!("{} of event type {}", kind.market_type, kind.event_type_id);

@@ -4,28 +4,33 @@
 //! for the events.
 
 mod market;
+mod member;
 mod message;
 mod races;
 mod unpack;
 
 #[cfg(test)]
+mod archive_tests;
+#[cfg(test)]
 mod tests;
 
 use std::collections::HashMap;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::io::{self, BufRead};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use events::RaceNumber;
+use events::{Moment, RaceNumber};
 use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
 
 use self::market::Market;
+use self::member::MarketFile;
 use self::message::{MarketChange, MarketMessage};
 use self::races::{MarketMeaning, MarketRaces, MarketSurvey};
 use self::unpack::{Damage, Unpacked};
 use crate::input::files;
 use crate::input::lines::{LineFault, LineRules, Lines, TextLine};
-use crate::item::{InputError, Item, Items, LineItems, Location};
+use crate::item::{InputError, Item, Items, LineItems, Omitted, add_up};
 
 /// A message with the full images of some hundred markets has a few MB.
 const LINES: LineRules = LineRules {
@@ -36,19 +41,25 @@ const LINES: LineRules = LineRules {
 /// The stream files that some paths name.
 #[derive(Debug)]
 pub struct BetfairStream {
-    files: Vec<PathBuf>,
+    files: Vec<MarketFile>,
     items: Vec<Item>,
 }
 
 impl BetfairStream {
-    /// Finds the named files, and all files in named folders.
+    /// Finds the named files, all files in named folders, and the members of archives.
     #[must_use]
     pub fn find(paths: &[PathBuf]) -> Self {
-        let (files, items) = files::find(paths, &[]);
+        let (found, mut items) = files::find(paths, &[]);
+        let mut files = Vec::new();
+        for path in found {
+            let (read, unread) = MarketFile::at(&path);
+            files.extend(read);
+            items.extend(unread);
+        }
         Self { files, items }
     }
 
-    /// The number of files.
+    /// The number of files and members.
     #[must_use]
     pub fn count(&self) -> usize {
         self.files.len()
@@ -61,17 +72,17 @@ impl BetfairStream {
         let mut survey = MarketSurvey::default();
         let mut readable = Vec::new();
         let mut items = self.items;
-        for path in self.files {
-            match survey_file(&path, &mut survey) {
-                Ok(()) => readable.push(path),
-                Err(reason) => items.push(Location::file(&path).rejected(reason)),
+        for file in self.files {
+            match survey_file(&file, &mut survey) {
+                Ok(()) => readable.push(file),
+                Err(reason) => items.push(file.location.rejected(reason)),
             }
         }
         let races = Arc::new(survey.finish(number));
-        let events = readable.into_iter().flat_map(move |path| -> Items {
-            match FileReader::open(&path, Arc::clone(&races)) {
+        let events = readable.into_iter().flat_map(move |file| -> Items {
+            match FileReader::open(&file, Arc::clone(&races)) {
                 Ok(mut reader) => Box::new(std::iter::from_fn(move || reader.step()).flatten()),
-                Err(error) => Box::new(std::iter::once(Location::file(&path).rejected(error))),
+                Err(error) => Box::new(std::iter::once(file.location.rejected(error))),
             }
         });
         Box::new(items.into_iter().chain(events))
@@ -79,9 +90,11 @@ impl BetfairStream {
 }
 
 /// Adds the markets of a file. Invalid lines are rejected by the second reading.
-fn survey_file(path: &Path, survey: &mut MarketSurvey) -> Result<(), InputError> {
-    let mut unpacked = Unpacked::open(path).map_err(|error| error.to_string())?;
-    if let Some(archive) = unpacked.archive() {
+fn survey_file(file: &MarketFile, survey: &mut MarketSurvey) -> Result<(), InputError> {
+    file.verify()?;
+    let mut unpacked = file.open().map_err(|error| error.to_string())?;
+    // A read error is reported below.
+    if let Some(archive) = unpacked.fill_buf().ok().and_then(member::archive) {
         return Err(format!("a {archive} archive: unpack it first").into());
     }
     let mut lines = Lines::new(unpacked, LINES);
@@ -90,8 +103,11 @@ fn survey_file(path: &Path, survey: &mut MarketSurvey) -> Result<(), InputError>
         match fault {
             None => {
                 is_stream.get_or_insert(text.trim_ascii_start().starts_with(b"{"));
-                if let Ok(Some((_, changes))) = MarketMessage::read(&text) {
-                    changes.iter().for_each(|change| survey.add(change));
+                if let Ok(Some(message)) = MarketMessage::read(&text) {
+                    let changes = message.changes.iter();
+                    changes
+                        .filter_map(|change| MarketChange::read(change, &mut Omitted::new()).ok())
+                        .for_each(|change| survey.add(&change));
                 }
             }
             Some(LineFault::Unreadable(error)) if damages_the_whole_file(&error) => {
@@ -108,8 +124,7 @@ fn survey_file(path: &Path, survey: &mut MarketSurvey) -> Result<(), InputError>
 }
 
 fn damages_the_whole_file(error: &io::Error) -> bool {
-    let damage = error.get_ref().and_then(|error| error.downcast_ref());
-    matches!(damage, Some(Damage::Somewhere { .. }))
+    matches!(Damage::of(error), Some(Damage::Somewhere { .. }))
 }
 
 /// Whether a text is the beginning of a JSON value.
@@ -121,33 +136,39 @@ fn is_cut_off(text: &[u8]) -> bool {
 /// Reads the events of a file.
 struct FileReader {
     lines: Lines<Unpacked>,
-    file: Location,
+    file: MarketFile,
     races: Arc<MarketRaces>,
     /// The markets so far; `None` for one that is not read.
     markets: HashMap<String, Option<Market>>,
+    /// The names that are not read.
+    omitted: Omitted,
 }
 
 impl FileReader {
-    fn open(path: &Path, races: Arc<MarketRaces>) -> io::Result<Self> {
+    fn open(file: &MarketFile, races: Arc<MarketRaces>) -> io::Result<Self> {
         Ok(Self {
-            lines: Lines::new(Unpacked::open(path)?, LINES),
-            file: Location::file(path),
+            lines: Lines::new(file.open()?, LINES),
+            file: file.clone(),
             races,
             markets: HashMap::new(),
+            omitted: Omitted::new(),
         })
     }
 
-    /// The items of one more line; behind the last one, notes about markets that are still open.
+    /// The items of one more line; behind the last one, notes about markets that are still open, and what was omitted.
     fn step(&mut self) -> Option<Vec<Item>> {
         if let Some(line) = self.lines.next_filled() {
-            let mut out = LineItems::new(self.file.at(line.number));
+            let mut out = LineItems::new(self.file.location.at(line.number));
             self.line(&line, &mut out);
             return Some(out.items);
         }
         let markets = std::mem::take(&mut self.markets).into_values().flatten();
         let mut notes: Vec<String> = markets.flat_map(|market| market.notes()).collect();
         notes.sort();
-        (!notes.is_empty()).then(|| notes.iter().map(|note| self.file.note(note)).collect())
+        let mut out = LineItems::new(self.file.location.clone());
+        notes.iter().for_each(|note| out.note(note));
+        out.omit(std::mem::take(&mut self.omitted));
+        (!out.items.is_empty()).then_some(out.items)
     }
 
     fn line(&mut self, line: &TextLine, out: &mut LineItems) {
@@ -157,12 +178,14 @@ impl FileReader {
             Some(fault) => Err(fault.to_string().into()),
         };
         match message {
-            Ok(Some((time, changes))) => {
-                for change in &changes {
-                    if let Some(market) = self.market(change, out) {
-                        market.apply(change, time, out);
+            Ok(Some(message)) => {
+                let mut omitted = message.omitted;
+                for change in message.changes {
+                    if let Err(reason) = self.change(change, message.time, &mut omitted, out) {
+                        out.reject(reason);
                     }
                 }
+                add_up(&mut self.omitted, omitted);
             }
             Ok(None) => {}
             Err(_) if line.is_unended && line.fault.is_none() && is_cut_off(&line.text) => {
@@ -173,6 +196,22 @@ impl FileReader {
             }
             Err(reason) => out.reject(reason),
         }
+    }
+
+    fn change(
+        &mut self,
+        change: &RawValue,
+        time: Moment,
+        omitted: &mut Omitted,
+        out: &mut LineItems,
+    ) -> Result<(), InputError> {
+        let mut of_change = Omitted::new();
+        let change = MarketChange::read(change, &mut of_change)?;
+        if let Some(market) = self.market(&change, out) {
+            market.apply(&change, time, &mut of_change, out);
+            add_up(omitted, of_change);
+        }
+        Ok(())
     }
 
     /// The market of a change, if it is one that is read. Its first change is noted or rejected if it is not read.

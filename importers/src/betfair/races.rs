@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use events::{Moment, ParseError, RaceKey, RaceNumber, RacingDate, Text, VenueCode};
 
 use super::message::{DefinedMarket, MarketChange, MarketDefinition};
-use crate::item::InputError;
+use crate::item::{InputError, Omitted};
 use crate::units;
 use crate::venue_code::venue_code;
 
@@ -64,7 +64,7 @@ impl MarketSurvey {
         {
             return;
         }
-        let listed = match DefinedMarket::read(definition) {
+        let listed = match DefinedMarket::read(definition, &mut Omitted::new()) {
             // The second reading rejects the line. A later definition may be valid.
             Err(_) => return,
             Ok(DefinedMarket::Other(kind)) => Err(MarketMeaning::Other(kind)),
@@ -129,7 +129,7 @@ impl MarketRaces {
         if change.id.len() > MARKET_ID_BYTES_MAX {
             return ParseError::new("the id of a market is at most 32 bytes", &change.id).into();
         }
-        let reason = match change.definition() {
+        let reason = match change.definition(&mut Omitted::new()) {
             Err(reason) => reason.to_string(),
             Ok(_) if self.markets.len() >= MARKETS_MAX => {
                 format!("these files have more than {MARKETS_MAX} markets; import them in parts")

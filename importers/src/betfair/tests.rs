@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use serde_json::{Value, json};
 
-use super::{BetfairStream, LINES, LineFault, Lines, Unpacked};
+use super::{BetfairStream, LINES, LineFault, Lines, MarketFile};
 use crate::item::Item;
 use crate::testing::folder_of;
 
@@ -65,9 +65,14 @@ fn items(messages: &[Value]) -> Vec<Item> {
     items_of(&[lines(messages)], None)
 }
 
-/// The items of messages, each as a short line.
+/// The items of messages, each as a short line, without counts of what was omitted.
 fn read(messages: &[Value]) -> Vec<String> {
-    items(messages).iter().map(short).collect()
+    shown(&items(messages))
+}
+
+fn shown(items: &[Item]) -> Vec<String> {
+    let counted = |item: &&Item| !matches!(item, Item::Omitted(_));
+    items.iter().filter(counted).map(short).collect()
 }
 
 fn short(item: &Item) -> String {
@@ -520,8 +525,7 @@ fn an_invalid_line_is_rejected_and_the_others_are_imported() {
     ]
     .join("\n");
     let end = text.len();
-    let read = items_of(&[text], None);
-    let shown: Vec<String> = read.iter().map(short).collect();
+    let shown = shown(&items_of(&[text], None));
     let begins = [
         CARD,
         "0 open",
@@ -612,8 +616,8 @@ fn a_file_that_is_not_a_stream_is_rejected_whole() {
     let tar = format!("{:0<257}ustar\0", "2026/Jun/14/1.1.bz2\0");
     for (text, part) in [
         ("", "the file is empty"),
-        ("PK\u{3}\u{4}...", "a zip archive: unpack it"),
-        (&tar, "a tar archive: unpack it"),
+        ("PK\u{3}\u{4}...", "the zip archive: "),
+        (&tar, "the tar archive is damaged: "),
         (
             "date,venue\n2026-06-14,Ascot\n",
             "its first line is not a JSON object",
@@ -721,7 +725,7 @@ proptest! {
         let text = lines(&traded(&ticks, 2));
         let events = |text: &str| -> Vec<String> {
             let items = items_of(&[text.to_owned()], None);
-            items.iter().map(short).filter(|line| !line.starts_with("rejected") && !line.starts_with("note")).collect()
+            items.iter().map(short).filter(|line| !["rejected", "note", "omitted"].iter().any(|kind| line.starts_with(kind))).collect()
         };
         let whole = events(&text);
         let part = events(&text[..cut.index(text.len())]);
@@ -729,10 +733,35 @@ proptest! {
     }
 }
 
+#[test]
+fn names_that_are_not_read_are_counted() {
+    let mut definition = with(evening("1.1"), "bspMarket", json!(true));
+    definition["rc"] = json!([{ "id": 11, "ltp": 3.5, "tv": 12.0, "trd": [[3.5, 12.0]] }]);
+    definition["img"] = json!(true);
+    let mut place = with(evening("1.2"), "marketType", json!("PLACE"));
+    place["rc"] = json!([{ "id": 11, "ltp": 3.5, "spn": 1 }]);
+    let ticks = ticks("1.1", &[(11, json!(3.4)), (12, json!(8))]);
+    let items = items(&[message(0, [definition, place]), message(5, [ticks])]);
+    let counts = items.iter().filter_map(|item| match item {
+        Item::Omitted(values) => Some(values),
+        _ => None,
+    });
+    let counts: Vec<String> = counts
+        .flatten()
+        .map(|(name, n)| format!("{name} {n}"))
+        .collect();
+    let expected =
+        "adjustmentFactor 1, atb 2, bspMarket 1, clk 2, img 1, sortPriority 2, trd 1, tv 1";
+    assert_eq!(counts.join(", "), expected);
+}
+
 /// Numbers of the lines of a file with their texts, or with what is wrong.
 fn read_lines(text: &[u8]) -> Vec<(u64, String)> {
     let (_folder, paths) = folder_of(&[("file", text)]);
-    let mut lines = Lines::new(Unpacked::open(&paths[0]).expect("a file"), LINES);
+    let mut lines = Lines::new(
+        MarketFile::at(&paths[0]).0[0].open().expect("a file"),
+        LINES,
+    );
     let mut found = Vec::new();
     while let Some(line) = lines.next_filled() {
         let text = String::from_utf8_lossy(&line.text).into_owned();

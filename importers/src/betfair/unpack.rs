@@ -1,8 +1,6 @@
 //! [`Unpacked`]: the bytes of a file, packed or not, as far as they are intact.
 
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
-use std::path::Path;
 
 use bzip2::{Decompress, Status};
 use flate2::bufread::MultiGzDecoder;
@@ -39,10 +37,16 @@ pub(super) enum Damage {
     Unread { at: u64, reason: String },
 }
 
+impl Damage {
+    pub(super) fn of(error: &io::Error) -> Option<&Self> {
+        error.get_ref()?.downcast_ref()
+    }
+}
+
 impl Unpacked {
-    pub(super) fn open(path: &Path) -> io::Result<Self> {
+    pub(super) fn of(file: impl Read + Send + 'static) -> io::Result<Self> {
         let mut input = Input {
-            file: BufReader::with_capacity(BUFFER_BYTES, File::open(path)?),
+            file: BufReader::with_capacity(BUFFER_BYTES, Box::new(file)),
             offset: 0,
         };
         let head = input.fill_buf()?;
@@ -54,18 +58,6 @@ impl Unpacked {
         } else {
             Self::Plain(input)
         })
-    }
-
-    /// The kind of archive that this is, unpacked or not.
-    pub(super) fn archive(&mut self) -> Option<&'static str> {
-        const TAR: &[u8] = b"ustar";
-        const TAR_AT: usize = 257;
-        // A read error is reported by the next reading.
-        let head = self.fill_buf().ok()?;
-        if head.starts_with(b"PK\x03\x04") {
-            return Some("zip");
-        }
-        head.get(TAR_AT..)?.starts_with(TAR).then_some("tar")
     }
 
     /// The number of bytes of the file that have been used.
@@ -90,8 +82,8 @@ impl Unpacked {
         let reason = error.to_string();
         let damage = match (self, error.kind()) {
             (_, ErrorKind::Interrupted) => return error,
-            // Its errors have a cause already.
-            (Self::Bzip2(_), _) => return error,
+            // It has a cause already.
+            _ if Damage::of(&error).is_some() => return error,
             (Self::Gzip(_), ErrorKind::UnexpectedEof) => Damage::Cut {
                 at,
                 packing: "gzip",
@@ -128,7 +120,7 @@ impl BufRead for Unpacked {
 
 /// A file that counts the bytes that are used.
 pub(super) struct Input {
-    file: BufReader<File>,
+    file: BufReader<Box<dyn Read + Send>>,
     offset: u64,
 }
 
@@ -222,9 +214,9 @@ impl Blocks {
     /// the end.
     fn feed(&mut self) -> Result<bool, Damage> {
         let at = self.input.offset;
-        let input = self.input.fill_buf().map_err(|error| Damage::Unread {
-            at,
-            reason: error.to_string(),
+        let input = self.input.fill_buf().map_err(|error| {
+            let reason = error.to_string();
+            error.downcast().unwrap_or(Damage::Unread { at, reason })
         })?;
         if input.is_empty() {
             let packing = "bzip2";
@@ -270,11 +262,10 @@ impl Blocks {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{BufRead, Write};
+    use std::io::{BufRead, Cursor, Write};
 
     use bzip2::write::BzEncoder;
     use flate2::write::GzEncoder;
-    use tempfile::TempDir;
 
     use super::{Damage, Unpacked};
 
@@ -297,10 +288,7 @@ mod tests {
     }
 
     fn unpack(packed: &[u8]) -> (Vec<u8>, Option<Damage>) {
-        let folder = TempDir::new().expect("a folder");
-        let path = folder.path().join("file");
-        std::fs::write(&path, packed).expect("a file");
-        let mut unpacked = Unpacked::open(&path).expect("a file");
+        let mut unpacked = Unpacked::of(Cursor::new(packed.to_vec())).expect("a file");
         let mut text = Vec::new();
         loop {
             let length = match unpacked.fill_buf() {

@@ -144,7 +144,7 @@ mod tests {
             (
                 "startTime",
                 json!("24:00"),
-                "card.json:7: startTime: a start time is HH:MM",
+                "card.json:7: startTime: a time is HH:MM",
             ),
             ("startTime", json!("+1:00"), "startTime"),
             ("runners", json!([]), "data.runners: 0 runners"),

@@ -1,11 +1,11 @@
 //! Racing in Hong Kong: its clock, racecourses and currency.
 
 use events::{Currency, Moment, ParseError, RacingDate, Text, VenueCode};
-use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::Offset;
+use jiff::{Timestamp, ToSpan};
 
-use crate::units::whole;
+use crate::units::{time_of_day, whole};
 
 /// The racecourses whose names the files omit (JSON), or give instead of a code (CSV).
 pub(crate) const VENUES: [(&str, &str); 2] = [("ST", "Sha Tin"), ("HV", "Happy Valley")];
@@ -36,6 +36,19 @@ pub(crate) fn venue_name(code: &VenueCode) -> Option<Text> {
 pub(crate) fn moment(time: DateTime) -> Moment {
     let time = Offset::constant(8).to_timestamp(time);
     time.expect("racing dates end with 2999").into()
+}
+
+/// A race before this hour belongs to the meeting of the evening before.
+const FIRST_HOUR: i8 = 6;
+
+/// A clock time on the day of a meeting, or in the night after it.
+pub(crate) fn time_of_meeting(meeting: RacingDate, clock: &str) -> Result<Moment, ParseError> {
+    let time = time_of_day(clock)
+        .filter(|_| clock.len() == 5)
+        .ok_or_else(|| ParseError::new("a time is HH:MM", clock))?;
+    let nights = i64::from(time.hour() < FIRST_HOUR);
+    let day = meeting.civil().saturating_add(nights.days());
+    Ok(moment(day.to_datetime(time)))
 }
 
 pub(crate) fn midnight(date: RacingDate) -> Moment {

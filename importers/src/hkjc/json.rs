@@ -3,23 +3,22 @@
 use std::collections::BTreeSet;
 
 use events::{
-    Dividend, FinishTime, HorseNo, Margin, Moment, Odds, ParseError, RaceKey, RaceNumber,
+    DeclaredRunner, Dividend, FinishTime, HorseNo, Margin, Odds, ParseError, RaceKey, RaceNumber,
     RacingDate, ResultRunner, Text, VenueCode,
 };
-use jiff::ToSpan;
 use serde_json::{Map, Value};
 
 use super::brand::{is_name, split_brands};
 use super::course::surface_and_course;
 use super::dividends::dividends;
-use super::hong_kong::{moment, venue_name};
+use super::hong_kong::{time_of_meeting, venue_name};
 use super::horse_ids;
 use crate::input::fields::Fields;
 use crate::input::race_heading::{RaceHeading, known};
 use crate::input::race_rows::{RaceRows, known_number};
 use crate::item::{InputError, Location, Omitted};
 use crate::placing::Placing;
-use crate::units::time_of_day;
+use crate::units;
 
 /// A race of a result or of a card, with the brands of each runner.
 #[derive(Debug)]
@@ -37,7 +36,7 @@ pub(crate) struct JsonRace {
 impl JsonRace {
     pub(crate) fn read(race: &Map<String, Value>, location: &Location) -> Result<Self, InputError> {
         let race = Fields::root(race);
-        let key = race_key(&race)?;
+        let key = race_key(&race, KEY)?;
         let runners = race.objects("runners")?;
         let heading = heading(&race, &key)?;
         let mut rows = RaceRows::new(key, heading, location.clone());
@@ -56,9 +55,12 @@ impl JsonRace {
             if is_scratched(fields) {
                 scratched.push(runner.horse_no.clone());
             }
-            if let Some(rating) = fields.whole("rating")? {
-                rows.ratings.insert(runner.horse_no.clone(), rating);
-            }
+            let card_runner = DeclaredRunner {
+                rating: fields.whole("rating")?,
+                ..DeclaredRunner::of(runner.horse_no.clone())
+            };
+            rows.card_runners
+                .insert(runner.horse_no.clone(), card_runner);
             rows.runners.push((location.clone(), runner));
         }
         let brands = runners.iter().map(brands).collect::<Result<_, _>>()?;
@@ -111,34 +113,32 @@ fn heading(race: &Fields<'_>, key: &RaceKey) -> Result<RaceHeading, InputError> 
         rating_band: race.text("ratingBand")?,
         off_time: match race.text("startTime")?.as_str() {
             "" => None,
-            clock => Some(off_time(key.date, clock).map_err(|e| race.error("startTime", e))?),
+            clock => {
+                let off = time_of_meeting(key.date, clock);
+                Some(off.map_err(|error| race.error("startTime", error))?)
+            }
         },
         ..RaceHeading::default()
     })
 }
 
-/// The race that an object is about.
-pub(crate) fn race_key(race: &Fields<'_>) -> Result<RaceKey, InputError> {
-    let number: Option<u16> = race.whole("raceNo")?;
-    let number = number.ok_or_else(|| race.error("raceNo", "is missing"))?;
+/// The race that an object is about: the names of its date, its venue and its number.
+pub(crate) fn race_key(
+    race: &Fields<'_>,
+    [date, venue, number]: [&str; 3],
+) -> Result<RaceKey, InputError> {
+    let race_number: Option<u16> = race.whole(number)?;
+    let race_number = race_number.ok_or_else(|| race.error(number, "is missing"))?;
     Ok(RaceKey {
-        date: race.parsed("date", RacingDate::parse)?,
-        venue: race.parsed("racecourse", VenueCode::parse)?,
-        race_number: RaceNumber::try_from(number).map_err(|error| race.error("raceNo", error))?,
+        date: race.parsed(date, RacingDate::parse)?,
+        venue: race.parsed(venue, VenueCode::parse)?,
+        race_number: RaceNumber::try_from(race_number)
+            .map_err(|error| race.error(number, error))?,
     })
 }
 
-/// A race before this hour belongs to the meeting of the evening before.
-const FIRST_HOUR: i8 = 6;
-
-fn off_time(meeting: RacingDate, clock: &str) -> Result<Moment, ParseError> {
-    let time = time_of_day(clock)
-        .filter(|_| clock.len() == 5)
-        .ok_or_else(|| ParseError::new("a start time is HH:MM", clock))?;
-    let nights = i64::from(time.hour() < FIRST_HOUR);
-    let day = meeting.civil().saturating_add(nights.days());
-    Ok(moment(day.to_datetime(time)))
-}
+/// Those of the files of results and cards.
+pub(crate) const KEY: [&str; 3] = ["date", "racecourse", "raceNo"];
 
 /// A horse's name without the brand behind it.
 fn horse_name(runner: &Fields<'_>) -> Result<Text, InputError> {
@@ -218,29 +218,14 @@ enum LengthsBehind {
     Exact(Margin),
 }
 
-/// 0.1 is a short head, 0.2 a head. Longer ones are quarters of a length, which a float has exactly.
+/// 0.1 is a short head, 0.2 a head. Longer ones are quarters of a length.
 fn lengths_behind(lengths: f64) -> Result<LengthsBehind, ParseError> {
-    const QUARTERS_MAX: f64 = 4_000.0;
-    let is = |other: f64| (lengths - other).abs() < 0.001;
-    let quarters = lengths * 4.0;
-    if is(0.0) {
-        Ok(LengthsBehind::None)
-    } else if is(0.05) {
-        Ok(LengthsBehind::NoseOrNeck)
-    } else if is(0.1) {
-        Margin::parse("SH").map(LengthsBehind::Exact)
-    } else if is(0.2) {
-        Margin::parse("HD").map(LengthsBehind::Exact)
-    } else if quarters.fract() == 0.0 && (0.0..QUARTERS_MAX).contains(&quarters) {
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "in range, whole"
-        )]
-        Margin::from_quarters(quarters as u16).map(LengthsBehind::Exact)
-    } else {
-        let expected = "a margin is quarters of a length";
-        Err(ParseError::new(expected, lengths))
+    match lengths.to_string().as_str() {
+        "0" => Ok(LengthsBehind::None),
+        "0.05" => Ok(LengthsBehind::NoseOrNeck),
+        "0.1" => Margin::parse("SH").map(LengthsBehind::Exact),
+        "0.2" => Margin::parse("HD").map(LengthsBehind::Exact),
+        lengths => units::lengths(lengths).map(LengthsBehind::Exact),
     }
 }
 

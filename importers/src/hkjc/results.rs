@@ -11,7 +11,7 @@ use super::csv_race::{CsvRace, CsvRaces, CsvRow};
 use super::dividends;
 use super::hong_kong::{card_of_result, currency, midnight};
 use super::horse_ids::HorseIds;
-use super::json::{JsonRace, race_key};
+use super::json::{JsonRace, KEY, race_key};
 use crate::input::fields::Fields;
 use crate::input::files;
 use crate::input::json_array::{self, JsonElement};
@@ -58,7 +58,7 @@ impl ResultsJoin {
             let elements = json_array::elements(json.clone());
             for race in elements.filter_map(|(_, race)| race.ok()) {
                 ids.add(&race);
-                keys.extend(race_key(&Fields::root(&race)).ok());
+                keys.extend(race_key(&Fields::root(&race), KEY).ok());
             }
         }
         let (joined, csv_only) = races.into_iter().partition(|(key, _)| keys.contains(key));

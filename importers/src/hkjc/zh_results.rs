@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use events::{FinishTime, Odds, ParseError, RaceKey, RaceNumber, RacingDate, ResultRunner};
+use events::{
+    DeclaredRunner, FinishTime, Odds, ParseError, RaceKey, RaceNumber, RacingDate, ResultRunner,
+};
 
 use super::brand::name_and_brand;
 use super::course::surface_and_course;
@@ -110,7 +112,8 @@ impl ReadRows for ZhResults {
         let race = self.races.entry(key.clone());
         let first = out.location.clone();
         let race = race.or_insert_with(|| RaceRows::new(key, heading.clone(), first));
-        race.add(&heading, runner, out)
+        let card_runner = DeclaredRunner::of(runner.horse_no.clone());
+        race.add(&heading, runner, card_runner, out)
     }
 
     fn end(&mut self, out: &mut LineItems) {

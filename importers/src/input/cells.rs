@@ -110,8 +110,8 @@ impl Cells {
         columns: &[&str],
         parse: impl Fn(&str) -> Result<T, ParseError>,
     ) -> Result<Option<T>, InputError> {
-        let mut values = columns.iter().map(|column| self.optional(column, &parse));
-        values.find_map(Result::transpose).transpose()
+        let values = columns.iter().map(|column| self.optional(column, &parse));
+        first(values.collect::<Vec<_>>())
     }
 
     /// A text, empty where it is not known.
@@ -126,6 +126,13 @@ impl Cells {
                 .ok_or_else(|| ParseError::new("a whole number in its range", text))
         })
     }
+}
+
+/// The first value that is known of columns that state the same. The others have been read, too.
+pub(crate) fn first<T>(
+    values: impl IntoIterator<Item = Result<Option<T>, InputError>>,
+) -> Result<Option<T>, InputError> {
+    values.into_iter().find_map(Result::transpose).transpose()
 }
 
 fn is_known(cell: &str) -> bool {

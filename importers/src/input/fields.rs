@@ -36,6 +36,7 @@ impl<'a> Fields<'a> {
         for (name, value) in self.map {
             let is_known = match value {
                 Value::Null => false,
+                Value::Array(list) => !list.is_empty(),
                 Value::String(text) => !["", "-", NOT_KNOWN].contains(&text.trim()),
                 _ => true,
             };
@@ -127,6 +128,16 @@ impl<'a> Fields<'a> {
     pub(crate) fn optional(&self, name: &str) -> Option<&'a Value> {
         self.read.borrow_mut().insert(name.to_owned());
         self.map.get(name).filter(|value| !value.is_null())
+    }
+
+    /// Whether a field is a text. Another one is not read.
+    pub(crate) fn is(&self, name: &str, text: &str) -> bool {
+        let value = self.map.get(name).and_then(Value::as_str);
+        let is = value.is_some_and(|value| value.trim() == text);
+        if is {
+            self.read.borrow_mut().insert(name.to_owned());
+        }
+        is
     }
 
     fn converted<T>(

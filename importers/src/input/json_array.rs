@@ -1,4 +1,4 @@
-//! [`JsonArray`]: the objects of a JSON array one by one, each with its line, as far as the file is intact.
+//! [`JsonArray`]: the objects of a JSON array, or a single one, each with its line, as far as the file is intact.
 
 use std::path::PathBuf;
 
@@ -36,6 +36,7 @@ struct JsonArray {
 enum ArrayState {
     Before,
     Inside,
+    Behind,
     Done,
 }
 
@@ -67,13 +68,6 @@ impl JsonArray {
     fn end(&mut self, reason: &str) -> Option<Element> {
         self.state = ArrayState::Done;
         Some((self.line, Err(reason.into())))
-    }
-
-    fn close(&mut self) -> Option<Element> {
-        self.at += 1;
-        self.state = ArrayState::Done;
-        self.skip(|b| b.is_ascii_whitespace())?;
-        self.end("unexpected data after the end of the array")
     }
 
     fn element(&mut self) -> Option<Element> {
@@ -123,20 +117,28 @@ impl Iterator for JsonArray {
     type Item = Element;
 
     fn next(&mut self) -> Option<Element> {
-        if self.state == ArrayState::Before {
-            if self.skip(|b| b.is_ascii_whitespace()) != Some(b'[') {
-                return self.end("not a JSON array of races");
+        let is_inside = self.state == ArrayState::Inside;
+        let next = self.skip(|b| b.is_ascii_whitespace() || (b == b',' && is_inside));
+        match (self.state, next) {
+            (ArrayState::Before, Some(b'[')) => {
+                self.at += 1;
+                self.state = ArrayState::Inside;
+                self.next()
             }
-            self.at += 1;
-            self.state = ArrayState::Inside;
-        }
-        if self.state == ArrayState::Done {
-            return None;
-        }
-        match self.skip(|b| b.is_ascii_whitespace() || b == b',') {
-            Some(b']') => self.close(),
-            Some(_) => self.element(),
-            None => self.end("the file ends before its array does"),
+            (ArrayState::Before, Some(b'{')) => {
+                self.state = ArrayState::Behind;
+                self.element()
+            }
+            (ArrayState::Before, _) => self.end("neither a JSON array of races nor a race"),
+            (ArrayState::Inside, Some(b']')) => {
+                self.at += 1;
+                self.state = ArrayState::Behind;
+                self.next()
+            }
+            (ArrayState::Inside, Some(_)) => self.element(),
+            (ArrayState::Inside, None) => self.end("the file ends before its array does"),
+            (ArrayState::Behind, Some(_)) => self.end("unexpected data after the end"),
+            (ArrayState::Behind, None) | (ArrayState::Done, _) => None,
         }
     }
 }
@@ -201,7 +203,7 @@ mod tests {
             &[2],
             &[(3, "inside the element that begins on line 3")],
         );
-        check(b"", &[], &[(1, "not a JSON array")]);
+        check(b"", &[], &[(1, "neither a JSON array")]);
         check(b"[", &[], &[(1, "before its array does")]);
     }
 
@@ -227,7 +229,9 @@ mod tests {
             &[1],
             &[(2, "data after the end")],
         );
-        check(b"{\"a\":1}", &[], &[(1, "not a JSON array")]);
+        check(b"{\"a\":1}\n", &[1], &[]);
+        check(b"{\"a\":1}\n7", &[1], &[(2, "data after the end")]);
+        check(b"7", &[], &[(1, "neither a JSON array")]);
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub(crate) struct RaceRows {
     /// Without a position and an outcome on a card, and where the file does not have them.
     pub(crate) runners: Vec<(Location, ResultRunner)>,
     /// What only a card has.
-    pub(crate) ratings: BTreeMap<HorseNo, u16>,
+    pub(crate) card_runners: BTreeMap<HorseNo, DeclaredRunner>,
 }
 
 impl RaceRows {
@@ -30,7 +30,7 @@ impl RaceRows {
             location,
             heading,
             runners: Vec::new(),
-            ratings: BTreeMap::new(),
+            card_runners: BTreeMap::new(),
         }
     }
 
@@ -38,20 +38,29 @@ impl RaceRows {
         self.runners.iter().any(|(_, r)| r.horse_no == *horse_no)
     }
 
-    /// Adds a row. The heading of the first row is kept, and equal rows count once.
+    /// Adds a row, in two parts: what a result has, and what only a card has. The heading of the first row is kept, and
+    /// equal rows count once.
     pub(crate) fn add(
         &mut self,
         heading: &RaceHeading,
         runner: ResultRunner,
+        card_runner: DeclaredRunner,
         out: &mut LineItems,
     ) -> Result<(), InputError> {
         let Self { key, runners, .. } = self;
         self.heading.compare(heading, key, &self.location, out);
-        match runners.iter().find(|(_, r)| r.horse_no == runner.horse_no) {
-            Some((_, earlier)) if *earlier == runner => {}
-            Some((earlier, _)) => return Err(duplicate(&runner.horse_no, key, earlier)),
+        let horse_no = &runner.horse_no;
+        let is_equal = |earlier: &ResultRunner| {
+            *earlier == runner && self.card_runners.get(horse_no) == Some(&card_runner)
+        };
+        match runners.iter().find(|(_, r)| r.horse_no == *horse_no) {
+            Some((_, earlier)) if is_equal(earlier) => {}
+            Some((earlier, _)) => return Err(duplicate(horse_no, key, earlier)),
             None if runners.len() >= RUNNERS_MAX => return Err(full(key)),
-            None => runners.push((out.location.clone(), runner)),
+            None => {
+                self.card_runners.insert(horse_no.clone(), card_runner);
+                runners.push((out.location.clone(), runner));
+            }
         }
         Ok(())
     }
@@ -61,8 +70,8 @@ impl RaceRows {
         let runners = self.runners.iter().map(|(_, runner)| runner);
         let is_start = |r: &ResultRunner| r.outcome.as_ref().is_none_or(Outcome::is_start);
         let on_card = runners.filter(|r| r.number.is_some() || is_start(r));
-        let rating = |r: &ResultRunner| self.ratings.get(&r.horse_no).copied();
-        let on_card = on_card.map(|r| declared(r, rating(r))).collect();
+        let on_card = on_card.map(|r| declared(r, self.card_runners.get(&r.horse_no)));
+        let on_card = on_card.collect();
         self.heading.clone().card(self.key.clone(), on_card)
     }
 
@@ -114,7 +123,8 @@ pub(crate) fn known_number(number: Option<u16>) -> Option<u16> {
     number.filter(|number| *number > 0)
 }
 
-fn declared(runner: &ResultRunner, rating: Option<u16>) -> DeclaredRunner {
+fn declared(runner: &ResultRunner, card_runner: Option<&DeclaredRunner>) -> DeclaredRunner {
+    let unknown = || DeclaredRunner::of(runner.horse_no.clone());
     DeclaredRunner {
         horse_name: runner.horse_name.clone(),
         number: runner.number.unwrap_or(0),
@@ -122,9 +132,8 @@ fn declared(runner: &ResultRunner, rating: Option<u16>) -> DeclaredRunner {
         trainer: runner.trainer.clone(),
         draw: runner.draw.unwrap_or(0),
         weight: runner.weight.unwrap_or(0),
-        rating,
         body_weight: runner.body_weight,
         gear: runner.gear.clone(),
-        ..DeclaredRunner::of(runner.horse_no.clone())
+        ..card_runner.cloned().unwrap_or_else(unknown)
     }
 }

@@ -23,8 +23,8 @@ pub(super) struct RpscrapeHorse {
     pub(super) trainer: Text,
     country: Text,
     sex: Text,
-    age: Option<u8>,
-    owner: Text,
+    pub(super) age: Option<u8>,
+    pub(super) owner: Text,
     date: RacingDate,
     /// That of the runner.
     pub(super) prize: Option<(u64, Currency)>,

@@ -11,18 +11,18 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use events::{RaceKey, ResultRunner};
+use events::{DeclaredRunner, RaceKey, ResultRunner};
 
 use self::horses::{RpscrapeHorse, RpscrapeHorses};
 use self::meetings::{RaceSlot, RpscrapeMeetings, RpscrapeRace};
 use self::values::{
-    FORMAT, OFF, RACE_NAME, REQUIRED, class, date, distance, finish_time, midnight, number,
+    FORMAT, OFF, RACE_NAME, REQUIRED, class, date, distance, finish_time, margin, midnight, number,
     off_time, placing, time_zone_name, win_odds, zone,
 };
 use crate::input::cells::Cells;
 use crate::input::csv_table::CsvTable;
 use crate::input::files;
-use crate::input::race_heading::RaceHeading;
+use crate::input::race_heading::{RaceHeading, known};
 use crate::input::race_parts::RaceParts;
 use crate::input::race_rows::{RaceRows, known_number};
 use crate::input::repeats::Repeats;
@@ -100,7 +100,7 @@ impl ReadRows for RpscrapeRaces {
             return Ok(());
         }
         let heading = self.heading(cells, &race)?;
-        let runner = Self::runner(cells, &out.location)?;
+        let (runner, card_runner) = runner(cells, out)?;
         if self.open.as_ref().is_none_or(|(open, _)| *open != race) {
             let key = self.key(&race)?;
             self.complete_race(out);
@@ -111,7 +111,7 @@ impl ReadRows for RpscrapeRaces {
             self.open = Some((race, rows));
         }
         let (_, rows) = self.open.as_mut().expect("a race is open");
-        rows.add(&heading, runner, out)
+        rows.add(&heading, runner, card_runner, out)
     }
 
     fn end(&mut self, out: &mut LineItems) {
@@ -153,6 +153,8 @@ impl RpscrapeRaces {
         let zone = zone(cells.text("region")?.as_str());
         Ok(RaceHeading {
             going: cells.text("going")?,
+            surface: cells.text("surface")?,
+            rating_band: cells.text("rating_band")?,
             venue_name: Some(cells.text("course")?),
             race_name: cells.text(RACE_NAME)?,
             distance: distance(cells)?,
@@ -162,27 +164,42 @@ impl RpscrapeRaces {
             ..RaceHeading::default()
         })
     }
+}
 
-    fn runner(cells: &Cells, location: &Location) -> Result<ResultRunner, InputError> {
-        let horse = RpscrapeHorse::read(cells, location)?;
-        let (position, outcome) = cells.parsed("pos", placing)?.split();
-        let (stakes, stakes_currency) = horse.prize.unzip();
-        Ok(ResultRunner {
-            number: known_number(cells.optional("num", number)?),
-            position,
-            outcome,
-            jockey: cells.text("jockey")?,
-            trainer: horse.trainer,
-            draw: known_number(cells.whole("draw")?),
-            weight: known_number(cells.first(&["lbs", "wgt", "weight"], units::pounds)?),
-            finish_time: finish_time(cells)?,
-            win_odds: win_odds(cells)?,
-            stakes,
-            stakes_currency,
-            horse_name: horse.horse_name,
-            ..ResultRunner::of(horse.horse_no)
-        })
-    }
+/// What a result has of a runner, and what only a card has.
+fn runner(
+    cells: &Cells,
+    out: &mut LineItems,
+) -> Result<(ResultRunner, DeclaredRunner), InputError> {
+    let horse = RpscrapeHorse::read(cells, &out.location)?;
+    let (position, outcome) = cells.parsed("pos", placing)?.split();
+    let (stakes, stakes_currency) = horse.prize.unzip();
+    let card_runner = DeclaredRunner {
+        rating: cells.whole("or")?,
+        age: horse.age,
+        owner: known(horse.owner),
+        jockey_id: known(cells.text("jockey_id")?),
+        trainer_id: known(cells.text("trainer_id")?),
+        ..DeclaredRunner::of(horse.horse_no.clone())
+    };
+    let runner = ResultRunner {
+        number: known_number(cells.optional("num", number)?),
+        position,
+        outcome,
+        jockey: cells.text("jockey")?,
+        trainer: horse.trainer,
+        draw: known_number(cells.whole("draw")?),
+        weight: known_number(cells.first(&["lbs", "wgt", "weight"], units::pounds)?),
+        finish_time: finish_time(cells)?,
+        win_odds: win_odds(cells)?,
+        stakes,
+        stakes_currency,
+        margin: margin(cells, out)?,
+        gear: known(cells.text("hg")?),
+        horse_name: horse.horse_name,
+        ..ResultRunner::of(horse.horse_no)
+    };
+    Ok((runner, card_runner))
 }
 
 fn race(cells: &Cells) -> Result<RpscrapeRace, InputError> {

@@ -532,3 +532,70 @@ fn a_file_without_the_columns_is_rejected() {
         ["1: the header lacks the columns: off|time, race_name|name, pos, jockey, trainer"]
     );
 }
+
+#[test]
+fn every_column_has_a_field_or_is_counted_by_name() {
+    let newest = include_str!("../../../tests/importers/rpscrape/newest.csv");
+    let mut rows = newest.lines();
+    let header = rows.next().expect("a header").to_owned() + ",jockey_id,trainer_id,silk_url\n";
+    let row = |row: &str, ids: &str| format!("{row}{ids}\n");
+    let [first, second] = [rows.next(), rows.next()].map(|row| row.expect("a row"));
+    let text = header + &row(first, ",11,22,http") + &row(second, ",12,22,http");
+    let read = read(&[("newest.csv", text)]);
+    assert_eq!(read.rejected, Vec::<String>::new());
+    let card = &read.cards[0];
+    let known = |text: &str| events::Text::parse(text).ok();
+    assert_eq!(
+        (&card.surface, &card.rating_band),
+        (&known("Turf"), &known("0-80"))
+    );
+    let runner = &card.runners[0];
+    assert_eq!(
+        (runner.rating, runner.age, &runner.gear),
+        (Some(78), Some(5), &known("p"))
+    );
+    assert_eq!(runner.owner, known("The Lamplighter Syndicate"));
+    assert_eq!(
+        (&runner.jockey_id, &runner.trainer_id),
+        (&known("11"), &known("22"))
+    );
+    let margins = read.results[0].runners.iter().map(|r| r.margin);
+    let margins: Vec<Option<String>> = margins.map(|m| m.map(|m| m.to_string())).collect();
+    assert_eq!(margins, [None, Some("3/4".to_owned())]);
+    let omitted: Vec<&str> = read.omitted.keys().map(String::as_str).collect();
+    let names = "age_band btn comment dam damsire ran rpr silk_url sire type";
+    assert_eq!(omitted.join(" "), names);
+    assert_eq!(read.omitted["comment"], 2);
+}
+
+#[test]
+fn a_margin_is_exact_or_counted() {
+    for (lengths, margin) in [
+        ("0", None),
+        ("", None),
+        ("0.05", Some("NOSE")),
+        ("0.1", Some("SH")),
+        ("0.3", Some("N")),
+        ("1.5", Some("1-1/2")),
+        ("31.00", Some("31")),
+    ] {
+        let text = file(&[&[]])
+            .replace("pos,", "ovr_btn,pos,")
+            .replace(",3,1,7,", &format!(",3,{lengths},1,7,"));
+        let read = read(&[("a.csv", text)]);
+        let read_margin = read.results[0].runners[0].margin.map(|m| m.to_string());
+        assert_eq!(read_margin.as_deref(), margin, "{lengths}");
+        assert!(!read.omitted.contains_key("ovr_btn"), "{lengths}");
+    }
+    for lengths in ["0.2", "30", "1.3", "dist", "-1", "1000"] {
+        let text = file(&[&[]])
+            .replace("pos,", "ovr_btn,pos,")
+            .replace(",3,1,7,", &format!(",3,{lengths},1,7,"));
+        let read = read(&[("a.csv", text)]);
+        assert_eq!(
+            (read.results[0].runners[0].margin, read.omitted["ovr_btn"]),
+            (None, 1),
+            "{lengths}"
+        );
+    }
+}

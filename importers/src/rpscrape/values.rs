@@ -2,14 +2,14 @@
 
 use std::ops::Range;
 
-use events::{FinishTime, Moment, Odds, Outcome, ParseError, RacingDate, Text};
+use events::{FinishTime, Margin, Moment, Odds, Outcome, ParseError, RacingDate, Text};
 use jiff::ToSpan;
 use jiff::civil::{Date, Time};
 use jiff::fmt::strtime;
 use jiff::tz::{Offset, TimeZone};
 
-use crate::input::cells::Cells;
-use crate::item::InputError;
+use crate::input::cells::{Cells, first};
+use crate::item::{InputError, LineItems};
 use crate::placing::Placing;
 use crate::units;
 
@@ -100,34 +100,50 @@ pub(super) fn number(text: &str) -> Result<u16, ParseError> {
 
 /// Metres; 0 where it is not known. Exact columns come first: `dist` is rounded.
 pub(super) fn distance(cells: &Cells) -> Result<u32, InputError> {
-    if let Some(metres) = cells.whole("dist_m")? {
-        return Ok(metres);
-    }
-    if let Some(metres) = cells.optional("dist_y", units::yards)? {
-        return Ok(metres);
-    }
-    if let Some(metres) = cells.first(&["dist", "distance"], units::distance)? {
-        return Ok(metres);
-    }
-    let metres = cells.first(&["dist_f", "dist(f)"], units::furlongs)?;
-    Ok(metres.unwrap_or(0))
+    let columns = [
+        cells.whole("dist_m"),
+        cells.optional("dist_y", units::yards),
+        cells.first(&["dist", "distance"], units::distance),
+        cells.first(&["dist_f", "dist(f)"], units::furlongs),
+    ];
+    Ok(first(columns)?.unwrap_or(0))
 }
 
 /// The starting price. The fraction is exact, and the decimal was computed from it.
 pub(super) fn win_odds(cells: &Cells) -> Result<Option<Odds>, InputError> {
-    match cells.optional("sp", units::starting_price)?.flatten() {
-        Some(odds) => Ok(Some(odds)),
-        None => cells.optional("dec", Odds::parse),
-    }
+    let fraction = cells.optional("sp", units::starting_price);
+    first([
+        fraction.map(Option::flatten),
+        cells.optional("dec", Odds::parse),
+    ])
 }
 
 /// Without the column `off`, `time` is the off time of the race.
 pub(super) fn finish_time(cells: &Cells) -> Result<Option<FinishTime>, InputError> {
     let column = if cells.has("off") { "time" } else { "fin_time" };
-    match cells.optional(column, units::clock)? {
-        Some(time) => Ok(Some(time)),
-        None => cells.optional("secs", units::seconds),
+    first([
+        cells.optional(column, units::clock),
+        cells.optional("secs", units::seconds),
+    ])
+}
+
+/// How far a runner was behind the winner. The tool writes 0.05 for a nose, 0.1 for a short head, 0.3 for a neck; 0.2
+/// for a head and a short neck, 30 for a distance and 30 lengths, which are counted, as are sums of these.
+pub(super) fn margin(cells: &Cells, out: &mut LineItems) -> Result<Option<Margin>, InputError> {
+    const COLUMN: &str = "ovr_btn";
+    let lengths = cells.text(COLUMN)?;
+    let margin = match lengths.as_str() {
+        "" | "0" | "0.0" | "0.00" => return Ok(None),
+        "0.05" => Margin::parse("NOSE").ok(),
+        "0.1" => Margin::parse("SH").ok(),
+        "0.3" => Margin::parse("N").ok(),
+        "30" => None,
+        lengths => units::lengths(lengths).ok(),
+    };
+    if margin.is_none() {
+        out.omit([(COLUMN.to_owned(), 1)].into());
     }
+    Ok(margin)
 }
 
 /// The class and the pattern of a race: `Class 1, Group 2`.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use events::{Envelope, Event, OddsQuoted, RaceKey, Recorded};
+use events::{Envelope, Event, OddsQuoted, RaceKey, Recorded, Text};
 use serde::{Deserialize, Serialize};
 
 use super::kind::LiveKind;
@@ -34,17 +34,19 @@ struct PendingMessage {
 }
 
 impl LiveRace {
-    /// Folds a quote. With `live`, returns what it changed in the live view, if anything.
+    /// Folds a quote. `ranking` is that of the sources. With `live`, returns what it changed in the live view, if
+    /// anything.
     pub(crate) fn quote(
         &mut self,
         key: &RaceKey,
         recorded: &Recorded,
         quote: &OddsQuoted,
         clock: &LogClock,
+        ranking: &[Text],
         live: bool,
     ) -> (Quote, Option<LiveUpdate>) {
-        let outcome = self.board.quote(recorded, quote, clock);
-        let is_live = live && outcome == Quote::Shown;
+        let outcome = self.board.quote(recorded, quote, clock, ranking);
+        let is_live = live && self.board.seq == recorded.seq;
         let update = is_live.then(|| self.render_update(key, recorded, &[self.pending_odds()]));
         (outcome, update)
     }

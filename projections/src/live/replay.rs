@@ -13,6 +13,7 @@ use super::race::LiveRace;
 use super::update::LiveUpdate;
 use crate::log_clock::LogClock;
 use crate::odds_board::Board;
+use crate::source_rankings::SourceRankings;
 use crate::store::{Store, StoreError};
 use crate::stored_message::StoredMessage;
 use crate::{json, keys};
@@ -39,23 +40,27 @@ pub struct RaceReplay {
     /// The period of the checkpoint of the store.
     period: u64,
     clock: LogClock,
+    rankings: SourceRankings,
     after: u64,
     races: HashMap<RaceKey, LiveRace>,
 }
 
 impl RaceReplay {
     /// A replay of the updates after a sequence, which is at most [`REPLAY_MESSAGES_MAX`] before the checkpoint of the
-    /// store. `None` if the log's clock stepped back too often since.
+    /// store. `None` if the log's clock stepped back, or sources were ranked, too often since.
     pub fn new(store: Arc<Store>, after: u64) -> Option<Self> {
         let checkpoint = store.checkpoint()?;
         let replay = Self {
             store,
             period: replay_period(checkpoint.seq),
             clock: checkpoint.clock,
+            rankings: checkpoint.rankings,
             after,
             races: HashMap::new(),
         };
-        let is_exact = replay.clock.knows_steps_after(replay.begins_at());
+        let begins_at = replay.begins_at();
+        let is_exact =
+            replay.clock.knows_steps_after(begins_at) && replay.rankings.are_known_from(begins_at);
         is_exact.then_some(replay)
     }
 
@@ -88,7 +93,11 @@ impl RaceReplay {
         let clock = &self.clock;
         let live = recorded.seq > self.after;
         Ok(match event {
-            Event::OddsQuoted(quote) => race.quote(&key, &recorded, quote, clock, live).1,
+            Event::OddsQuoted(quote) => {
+                let ranking = self.rankings.at(recorded.seq);
+                let folded = race.quote(&key, &recorded, quote, clock, ranking, live);
+                folded.1
+            }
             _ => race.fact(&key, &recorded, clock, live).1,
         })
     }

@@ -31,6 +31,7 @@ use crate::digest::{Digest, EntryHash};
 use crate::json;
 use crate::log_clock::LogClock;
 use crate::log_history::LogHistory;
+use crate::source_rankings::SourceRankings;
 
 pub use self::error::StoreError;
 pub use self::export::{Row, StoreImport};
@@ -38,11 +39,11 @@ pub use self::recount::Recount;
 pub(crate) use self::tree::TreeBatch;
 
 /// The version of the form of keys, state and views. Another version has another folder, folded from the whole log.
-pub const SCHEMA_VERSION: u32 = 10;
+pub const SCHEMA_VERSION: u32 = 11;
 
 /// The version of what the answers are read from: keys, the form of views, and checksums. Views of another schema with
 /// the same version are served until those of this schema are caught up. Raise it only if this code cannot read them.
-pub const VIEWS_VERSION: u32 = 1;
+pub const VIEWS_VERSION: u32 = 2;
 
 /// The free space without which nothing is written. Enough for the largest commit, and for what sled has in memory, so
 /// that sled never finds the disk full in the middle of a commit.
@@ -85,6 +86,9 @@ pub struct Checkpoint {
     /// The clock of the log up to that message.
     #[serde(default)]
     pub clock: LogClock,
+    /// The rankings of sources up to that message.
+    #[serde(default)]
+    pub rankings: SourceRankings,
     /// The digest of all views and state.
     pub digest: Digest,
 }

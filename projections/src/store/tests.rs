@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::{Checkpoint, LogIdentity, Row, Store, StoreError, StoreImport, Writes};
-use crate::{Digest, LogClock, LogHistory};
+use crate::{Digest, LogClock, LogHistory, SourceRankings};
 
 /// Longer than anything here takes, unless it hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -23,6 +23,7 @@ fn commit(store: &Store, key: &str, value: Vec<u8>) -> Result<Checkpoint, StoreE
         recorded_at: None,
         history: LogHistory::default(),
         clock: LogClock::default(),
+        rankings: SourceRankings::default(),
         digest: Digest::default(),
     };
     let mut checkpoint = store.checkpoint().unwrap_or(fresh);

@@ -9,8 +9,8 @@ use proptest::sample::subsequence;
 use serde_json::{Value, json};
 
 use super::{
-    Fact, OwnedMessage, Race, card, dividends, going, odds, open, registered, reinstated, result,
-    rider, status, void, withdrawn,
+    Fact, OwnedMessage, Race, card, dividends, going, odds, open, ranked, registered, reinstated,
+    result, rider, status, void, withdrawn,
 };
 
 pub(crate) const HORSES: [&str; 6] = ["A", "B", "C", "D", "E", "F"];
@@ -195,14 +195,36 @@ pub(crate) fn history() -> impl Strategy<Value = Vec<OwnedMessage>> {
     })
 }
 
+/// A log in which sources are ranked now and then.
+pub(crate) fn history_with_rankings() -> impl Strategy<Value = Vec<OwnedMessage>> {
+    let sources = subsequence(vec!["test", "other", "nobody"], 0..=3).prop_shuffle();
+    let rankings = prop::collection::vec((any::<prop::sample::Index>(), sources), 0..4);
+    (history(), rankings).prop_map(|(mut log, rankings)| {
+        for ((at, sources), id) in rankings.into_iter().zip(1_000..) {
+            let fact = ranked(&sources);
+            let message = OwnedMessage {
+                seq: 0,
+                stored: 0,
+                subject: fact.subject(),
+                payload: fact.payload(id),
+            };
+            log.insert(at.index(log.len()), message);
+        }
+        for (message, seq) in log.iter_mut().zip(1..) {
+            (message.seq, message.stored) = (seq, seq);
+        }
+        log
+    })
+}
+
 /// A log whose sequences have large holes, and whose clock, which is that of its feeders, is ahead now and then.
 pub(crate) fn history_with_clock_steps() -> impl Strategy<Value = Vec<OwnedMessage>> {
     const DAY: u64 = 24 * 60 * 60;
     let gap = prop_oneof![8 => Just(1), 1 => 1..20_000_u64];
-    let gaps = prop::collection::vec(gap, 100);
+    let gaps = prop::collection::vec(gap, 110);
     let ahead = prop::sample::select(&[40, 2_000, DAY, 400 * DAY][..]);
     let ahead = prop::collection::vec((any::<prop::sample::Index>(), 1..20_usize, ahead), 0..4);
-    (history(), gaps, ahead).prop_map(|(mut log, gaps, ahead)| {
+    (history_with_rankings(), gaps, ahead).prop_map(|(mut log, gaps, ahead)| {
         for (first, length, seconds) in ahead {
             let first = first.index(log.len());
             for message in log.iter_mut().skip(first).take(length) {

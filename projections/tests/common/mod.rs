@@ -11,7 +11,10 @@ use std::sync::Arc;
 use events::{HorseNo, Moment, RaceKey, RaceNumber, RacingDate, VenueCode};
 use jiff::{Timestamp, ToSpan};
 use projections::horse_form::RowKind;
-use projections::{LogIdentity, Projection, Step, Store, StoredMessage, horse_profile, keys};
+use projections::{
+    LogIdentity, Projection, Step, Store, StoredMessage, board_of_source, horse_profile, keys,
+    odds_sources,
+};
 use serde_json::{Value, json};
 
 /// A race: date, venue, number.
@@ -94,6 +97,7 @@ impl Fact {
         let data = |field: &str| self.data[field].as_str().unwrap_or_default();
         let kind = match self.type_name {
             "racing.horse.registered.v1" => return format!("racing.horse.{}", data("horse_no")),
+            "racing.sources.ranked.v1" => return "racing.sources".to_owned(),
             "racing.odds.quoted.v1" => "odds",
             "racing.dividends.declared.v1" => "result",
             result if result.starts_with("racing.result.") => "result",
@@ -227,6 +231,11 @@ pub(crate) fn odds(race: Race, prices: &[(&str, Value)]) -> Fact {
     };
     let runners: Vec<Value> = prices.iter().map(runner).collect();
     Fact::of("racing.odds.quoted.v1", race, json!({ "runners": runners }))
+}
+
+/// A ranking of sources by an operator.
+pub(crate) fn ranked(sources: &[&str]) -> Fact {
+    Fact::new("racing.sources.ranked.v1", json!({ "sources": sources })).from("operator")
 }
 
 /// A message of the log that owns its bytes.
@@ -402,6 +411,20 @@ impl Fixture {
 
     pub(crate) fn board(&self, race: Race) -> Value {
         self.view(&keys::board(&key(race)))
+    }
+
+    /// The board of a source; null if it has not quoted the race.
+    pub(crate) fn board_of(&self, race: Race, source: &str) -> Value {
+        let board = board_of_source(self.projection.store(), &key(race), source);
+        board
+            .expect("a healthy store")
+            .map_or(Value::Null, |board| parse(&board))
+    }
+
+    /// The sources that have quoted a race.
+    pub(crate) fn sources(&self, race: Race) -> Value {
+        let sources = odds_sources(self.projection.store(), &key(race));
+        parse(&sources.expect("a healthy store"))["sources"].take()
     }
 
     pub(crate) fn is_open(&self, race: Race) -> bool {

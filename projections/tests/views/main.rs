@@ -9,6 +9,7 @@ mod horse_profile;
 mod live;
 mod meetings;
 mod odds_board;
+mod odds_sources;
 mod projection;
 mod race_card;
 mod race_dividends;

@@ -58,6 +58,18 @@ enum Format {
         #[arg(required = true)]
         paths: Vec<PathBuf>,
     },
+    /// Odds trends of the Hong Kong Jockey Club, JSON.
+    #[command(
+        after_help = "Example:\n  railbird import hkjc-odds odds/2026-06-24 --ids cards/2026-06-24.json"
+    )]
+    HkjcOdds {
+        /// Files and folders.
+        #[arg(required = true)]
+        paths: Vec<PathBuf>,
+        /// JSON of results or cards of these races, which maps the number of a runner to its horse_no.
+        #[arg(long, num_args = 1.., required = true)]
+        ids: Vec<PathBuf>,
+    },
     /// Horse profiles, CSV.
     HorsesCsv {
         /// Files and folders.
@@ -106,12 +118,12 @@ enum Format {
         #[arg(required = true)]
         paths: Vec<PathBuf>,
     },
-    /// Odds of the Betfair exchange: stream files, plain or packed by bzip2 or gzip.
+    /// Odds of the Betfair exchange: stream files, plain, packed by bzip2 or gzip, or in archives.
     #[command(
         after_help = "Example:\n  railbird import betfair-stream 2017/Jun/14/\n  railbird import betfair-stream 1.132153978.bz2 --race-number 5 --speed 60"
     )]
     BetfairStream {
-        /// Files and folders.
+        /// Files, folders, and archives (.tar, .zip).
         #[arg(required = true)]
         paths: Vec<PathBuf>,
         /// Publish the events of one file so much faster than in life, 0.1 to 1000000; with max as fast as possible.
@@ -128,6 +140,7 @@ impl Format {
         match self {
             Self::HkjcResults { paths } => importers::hkjc_results(paths),
             Self::HkjcCards { paths } => importers::hkjc_cards(paths),
+            Self::HkjcOdds { paths, ids } => importers::hkjc_odds(paths, ids),
             Self::HorsesCsv { paths, ids, as_of } => importers::horses_csv(paths, ids, *as_of),
             Self::HkjcZhResults { paths, ids } => importers::hkjc_zh_results(paths, ids),
             Self::HkjcZhHorses {

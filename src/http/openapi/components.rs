@@ -100,6 +100,7 @@ pub(super) fn parameters() -> Value {
         "file": path("file", "The event's type, with `.json`.", json!({ "type": "string", "enum": files })),
         "name": query("name", "The beginning of the name; case is ignored. All horses without it.", text()),
         "venue": query("venue", "The venue of the meeting, by code or name in any case.", text()),
+        "source": query("source", "The source whose board it is; that of the primary source without it.", text()),
         "limit": query("limit", "The maximum number of rows. A page ends earlier at 128 KiB of rows.",
             json!({ "type": "integer", "minimum": 1, "maximum": LIMIT_MAX, "default": LIMIT_MAX })),
         "before": query("before", "Only races before this date.", schema("RacingDate")),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use events::Moment;
-use projections::{Checkpoint, Digest, LogClock, LogHistory, LogIdentity};
+use projections::{Checkpoint, Digest, LogClock, LogHistory, LogIdentity, SourceRankings};
 use serde_json::Value;
 use tokio::time::timeout;
 use tungstenite::protocol::{Role, WebSocket};
@@ -156,6 +156,7 @@ async fn no_message_joins_a_position_of_one_history_to_a_time_of_another() {
         recorded_at: None,
         history: LogHistory::default(),
         clock: LogClock::default(),
+        rankings: SourceRankings::default(),
         digest: Digest::default(),
     };
     let replayed = Replayed {

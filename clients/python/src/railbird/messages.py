@@ -246,7 +246,9 @@ class OddsUpdate(TypedDict):
     seq: int
     # The log sequence of the change before; 0 if there is none.
     prev_seq: int
-    # All runners that have been quoted, ordered by number.
+    # The source of all prices; empty before the first quote.
+    source: str
+    # All runners that the source has quoted, ordered by number.
     runners: list[BoardRunner]
     # Only in a conflated message: how many updates were merged. `prev_seq` is the last `seq` that this client was sent.
     conflated: NotRequired[int]

@@ -1,0 +1,61 @@
+//! The sources of a race's odds: which there are, and the board of each. Made of the state when they are read.
+
+use events::{RaceKey, RaceNumber, RacingDate, VenueCode};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::live::LiveRace;
+use crate::odds_board::{self, Board, OddsSource};
+use crate::store::{Store, StoreError};
+use crate::{json, keys};
+
+/// The sources that have quoted a race, in the order of their first quotes.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct OddsSources<'a> {
+    /// The meeting's date.
+    date: RacingDate,
+    /// The racecourse's name.
+    venue: &'a str,
+    /// The racecourse's code.
+    venue_code: &'a VenueCode,
+    /// The race's number.
+    race_number: RaceNumber,
+    /// The sources, at most 16.
+    sources: Vec<OddsSource<'a>>,
+}
+
+/// The sources of a race, as JSON.
+///
+/// # Errors
+/// Returns a [`StoreError`] if the store fails or is damaged.
+pub fn odds_sources(store: &Store, key: &RaceKey) -> Result<Vec<u8>, StoreError> {
+    let (race, board) = read(store, key)?;
+    Ok(json::render(&OddsSources {
+        date: key.date,
+        venue: race.race.venue_name(key),
+        venue_code: &key.venue,
+        race_number: key.race_number,
+        sources: board.sources().collect(),
+    }))
+}
+
+/// The board of a source, as JSON; `None` if the source has not quoted the race.
+///
+/// # Errors
+/// Returns a [`StoreError`] if the store fails or is damaged.
+pub fn board_of_source(
+    store: &Store,
+    key: &RaceKey,
+    source: &str,
+) -> Result<Option<Vec<u8>>, StoreError> {
+    let (race, board) = read(store, key)?;
+    Ok(odds_board::render_of_source(
+        key, &race.race, &board, source,
+    ))
+}
+
+fn read(store: &Store, key: &RaceKey) -> Result<(LiveRace, Board), StoreError> {
+    let race = store.read(&keys::race_state(key))?.unwrap_or_default();
+    let board = store.read(&keys::board_state(key))?.unwrap_or_default();
+    Ok((race, board))
+}
