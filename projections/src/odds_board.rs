@@ -91,37 +91,25 @@ impl Book {
     }
 }
 
-/// What a quote changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Quote {
-    /// Nothing: it repeats one of the latest quotes.
-    Repeated,
-    /// The history alone: it is older than the book of its source, or there are too many sources. Nothing, if the
-    /// history has it.
-    Stale,
-    /// The book of its source, and the history.
-    InForce,
-}
-
 impl Board {
-    /// Takes a quote. `ranking` is that of the sources. The image changed if `seq` is then that of the quote.
+    /// Takes a quote of the source's book; of too many sources it is stale. `ranking` is that of the sources. The image
+    /// changed if `seq` is then that of the quote.
     pub(crate) fn quote(
         &mut self,
         recorded: &Recorded,
         quote: &OddsQuoted,
         clock: &LogClock,
         ranking: &[Text],
-    ) -> Quote {
+    ) -> Order {
         let Envelope { source, time, .. } = &recorded.envelope;
         let known = self.books.iter().position(|book| book.source == *source);
         if known.is_none() && self.books.len() == SOURCES_MAX {
-            return Quote::Stale;
+            return Order::Stale;
         }
         let identity = identity(&recorded.envelope);
-        match self.quotes.take(recorded, identity, clock) {
-            Order::New => {}
-            Order::Repeated => return Quote::Repeated,
-            Order::Stale => return Quote::Stale,
+        let order = self.quotes.take(recorded, identity, clock);
+        if order != Order::New {
+            return order;
         }
         let index = known.unwrap_or(self.books.len());
         if known.is_none() {
@@ -145,7 +133,7 @@ impl Board {
         if primary == index || primary != was_primary {
             self.touch(recorded.seq, recorded.recorded_at);
         }
-        Quote::InForce
+        order
     }
 
     /// The index of the book whose source ranks highest. Those that are not ranked follow in the order of their first
@@ -177,6 +165,10 @@ impl Board {
             time: book.time.to_string(),
             recorded_at: book.recorded_at.to_string(),
         })
+    }
+
+    pub(crate) fn last_quoted_at(&self) -> Option<Moment> {
+        self.books.iter().map(|book| book.recorded_at).max()
     }
 
     /// Counts a quote in the history.

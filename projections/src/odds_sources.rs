@@ -1,6 +1,6 @@
 //! The sources of a race's odds: which there are, and the board of each. Made of the state when they are read.
 
-use events::{RaceKey, RaceNumber, RacingDate, VenueCode};
+use events::{Moment, RaceKey, RaceNumber, RacingDate, VenueCode};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -52,6 +52,15 @@ pub fn board_of_source(
     Ok(odds_board::render_of_source(
         key, &race.race, &board, source,
     ))
+}
+
+/// When the log stored the latest quote of a race, of whatever source.
+///
+/// # Errors
+/// Returns a [`StoreError`] if the store fails or is damaged.
+pub fn last_quoted_at(store: &Store, key: &RaceKey) -> Result<Option<Moment>, StoreError> {
+    let board: Option<Board> = store.read(&keys::board_state(key))?;
+    Ok(board.and_then(|board| board.last_quoted_at()))
 }
 
 fn read(store: &Store, key: &RaceKey) -> Result<(LiveRace, Board), StoreError> {

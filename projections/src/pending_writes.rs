@@ -12,7 +12,7 @@ use crate::live::{LiveRace, LiveUpdate, races_open_between, render_replay_state,
 use crate::log_clock::LogClock;
 use crate::meetings::{self, Meeting};
 use crate::newest::{Order, identity};
-use crate::odds_board::{self, Quote};
+use crate::odds_board;
 use crate::store::{Checkpoint, Store, StoreError, Writes};
 use crate::{json, keys, race_card, race_dividends, race_result};
 
@@ -124,19 +124,19 @@ impl PendingWrites {
     ) -> Result<Folded, StoreError> {
         let entry = self.race(&key, recorded.seq)?;
         let ranking = rankings.at(recorded.seq);
-        let (outcome, update) = (entry.live).quote(&key, recorded, quote, clock, ranking, live);
+        let (order, update) = (entry.live).quote(&key, recorded, quote, clock, ranking, live);
         let identity = identity(&recorded.envelope);
-        let is_listed = match outcome {
-            Quote::Repeated => true,
-            Quote::Stale => !self.quote_ids(&key, recorded.seq)?.insert(identity),
-            Quote::InForce => {
+        let is_listed = match order {
+            Order::Repeated => true,
+            Order::Stale => !self.quote_ids(&key, recorded.seq)?.insert(identity),
+            Order::New => {
                 if let Some(ids) = self.quote_ids.get_mut(&key) {
                     ids.insert(identity);
                 }
                 false
             }
         };
-        let stale = outcome == Quote::Stale && !is_listed;
+        let stale = order == Order::Stale && !is_listed;
         let folded = Folded { stale, update };
         if is_listed {
             return Ok(folded);

@@ -1,8 +1,8 @@
 //! `/api/v1/odds/{date}/{race_number}`, its history and its sources.
 
-use events::{RaceKey, RaceNumber};
+use events::{Moment, RaceKey, RaceNumber};
 use projections::json::JsonObject;
-use projections::{board_of_source, keys, odds_sources};
+use projections::{board_of_source, keys, last_quoted_at, odds_sources};
 
 use super::error::ApiError;
 use super::meeting_choice::MeetingChoice;
@@ -34,12 +34,10 @@ fn board(request: &ApiRequest) -> Result<Answer, ApiError> {
     };
     let board = board_of_source(&request.store, &race, source)?;
     let board = board.ok_or_else(|| {
-        ApiError::NotFound(format!(
-            "No source of that name has quoted the race; {}/sources lists them",
-            odds_path(&race)
-        ))
+        let sources = odds_path(&race) + "/sources";
+        let reason = format!("No source of that name has quoted the race; {sources} lists them");
+        ApiError::NotFound(reason)
     })?;
-    check_plan(request, &board)?;
     Ok(board.into())
 }
 
@@ -82,20 +80,15 @@ impl BoardFields {
     }
 }
 
-/// The board of the race at the meeting that the query chooses, if the plan of the key includes it.
+/// The board of the race at the meeting that the query chooses, if the plan of the key includes the odds of the race.
 fn find(request: &ApiRequest) -> Result<(RaceKey, Vec<u8>), ApiError> {
     let (race, board) = choose_board(request)?;
-    check_plan(request, &board)?;
-    Ok((race, board))
-}
-
-/// Checks that the plan of the key includes a board.
-fn check_plan(request: &ApiRequest, board: &[u8]) -> Result<(), ApiError> {
-    if request.has_live_odds() {
-        return Ok(());
+    if !request.has_live_odds() {
+        let shown_at = BoardFields::of(&board)?.recorded_at.parse().ok();
+        let quoted_at = last_quoted_at(&request.store, &race)?;
+        request.require_odds(shown_at.max(quoted_at.map(Moment::timestamp)))?;
     }
-    let changed_at = BoardFields::of(board)?.recorded_at;
-    request.require_odds(changed_at.parse().ok())
+    Ok((race, board))
 }
 
 /// The board of the race at the venue of the query, else at the primary meeting of the day.

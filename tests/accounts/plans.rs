@@ -519,7 +519,7 @@ async fn a_plan_without_live_odds_has_no_odds_or_those_that_rest() {
         plan("default", "live_odds = true\nconnections = 1"),
         plan("none", ""),
         plan("late", "odds_after = \"1h\""),
-        plan("soon", "odds_after = \"1ms\""),
+        plan("soon", "odds_after = \"2s\""),
     ];
     let railbird = start(&nats, &plans).await;
     let seq = nats
@@ -552,8 +552,20 @@ async fn a_plan_without_live_odds_has_no_odds_or_those_that_rest() {
     let reply = read("late", &quoted).await.json();
     let message = "The plan \"late\" does not include live odds; those of a race can be read once they have not changed for 1h";
     assert_eq!(reply["message"], message);
-    eventually("the odds have not changed for a millisecond", || async {
-        read("soon", &quoted).await.status == 200
-    })
-    .await;
+    let paths = ["", "/history", "/sources"].map(|resource| quoted.clone() + resource);
+    for path in &paths {
+        eventually("the odds have not changed for two seconds", || async {
+            read("soon", path).await.status == 200
+        })
+        .await;
+    }
+    for path in &paths {
+        eventually("a quote of another source counts, too", || async {
+            let mut quote = odds("ST", 1, &second(0), &[2.6]);
+            quote["source"] = json!("other");
+            railbird.until_seq(nats.publish([quote]).await).await;
+            read("soon", path).await.status == 403
+        })
+        .await;
+    }
 }

@@ -10,7 +10,8 @@ use super::message::{self, MessageContext, RunnerChange};
 use super::update::{LiveBoard, LiveMessage, LiveUpdate};
 use crate::effect::Effect;
 use crate::log_clock::LogClock;
-use crate::odds_board::{self, Board, Quote};
+use crate::newest::Order;
+use crate::odds_board::{self, Board};
 use crate::race::Race;
 use crate::{race_dividends, race_result};
 
@@ -44,11 +45,11 @@ impl LiveRace {
         clock: &LogClock,
         ranking: &[Text],
         live: bool,
-    ) -> (Quote, Option<LiveUpdate>) {
-        let outcome = self.board.quote(recorded, quote, clock, ranking);
+    ) -> (Order, Option<LiveUpdate>) {
+        let order = self.board.quote(recorded, quote, clock, ranking);
         let is_live = live && self.board.seq == recorded.seq;
         let update = is_live.then(|| self.render_update(key, recorded, &[self.pending_odds()]));
-        (outcome, update)
+        (order, update)
     }
 
     /// Folds any other event about the race. With `live`, returns what it changed in the live view, if anything.
