@@ -141,6 +141,14 @@ fn an_archive_is_read_as_its_members_are() {
             "{rejected:?}"
         );
     }
+    for pack in [stored, deflated] {
+        let (ids, rejected) = read(&[("data", &pack(&files[3..4].to_vec()))]);
+        assert!(ids.is_empty());
+        assert_eq!(rejected, ["data: there is no file in this archive"]);
+    }
+    let outside: Files = vec![("../1.3".to_owned(), stream(3))];
+    let (ids, rejected) = read(&[("data", &stored(&outside))]);
+    assert_eq!((&ids[..], rejected.len()), (&all[44..], 0));
     let (ids, rejected) = read(&[("data.tar.gz", &gzip(&tar(&files)))]);
     assert!(ids.is_empty());
     assert_eq!(rejected, ["data.tar.gz: a tar archive: unpack it first"]);

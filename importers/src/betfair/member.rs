@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use events::cut_reason;
 use flate2::CrcReader;
+use zip::read::ZipFile;
 use zip::{CompressionMethod, ZipArchive};
 
 use super::unpack::Unpacked;
@@ -63,8 +64,12 @@ impl MarketFile {
             Some("tar") => file.tar(&mut members),
             Some(_) => file.zip(&mut members, &mut items),
         };
-        if let Err(reason) = listed {
-            items.push(file.location.rejected(reason));
+        match listed {
+            Err(reason) => items.push(file.location.rejected(reason)),
+            Ok(()) if members.is_empty() && items.is_empty() => {
+                items.push(file.location.rejected("there is no file in this archive"));
+            }
+            Ok(()) => {}
         }
         (members, items)
     }
@@ -99,34 +104,11 @@ impl MarketFile {
         }
         let names: Vec<Vec<u8>> = archive.file_names_raw().map(<[u8]>::to_vec).collect();
         for (index, name) in names.iter().enumerate() {
-            let rejected = |reason: String| self.named(name).rejected(reason);
-            let entry = match archive.by_index_raw(index) {
-                Ok(entry) => entry,
-                Err(error) => {
-                    items.push(rejected(damaged(error)));
-                    continue;
-                }
-            };
-            if entry.is_dir() {
-                continue;
-            }
-            let (crc, size) = (entry.crc32(), entry.size());
-            let packing = match entry.compression() {
-                _ if entry.encrypted() => Err("it is encrypted".to_owned()),
-                CompressionMethod::Stored => Ok(MemberPacking::Stored { crc }),
-                CompressionMethod::Deflated => Ok(MemberPacking::Deflated { crc, size }),
-                other => Err(format!("{other} is not read: unpack it first")),
-            };
-            match packing {
-                Ok(packing) => {
-                    let member = Member {
-                        start: entry.data_start().unwrap_or_default(),
-                        length: entry.compressed_size(),
-                        packing,
-                    };
-                    self.add(name, member, members)?;
-                }
-                Err(reason) => items.push(rejected(reason)),
+            let entry = archive.by_index_raw(index).map_err(damaged);
+            match entry.and_then(|entry| zip_member(&entry)) {
+                Ok(Some(member)) => self.add(name, member, members)?,
+                Ok(None) => {}
+                Err(reason) => items.push(self.named(name).rejected(reason)),
             }
         }
         Ok(())
@@ -140,7 +122,7 @@ impl MarketFile {
     /// Adds a member, unless it is hidden.
     fn add(&self, name: &[u8], member: Member, members: &mut Vec<Self>) -> Result<(), InputError> {
         let mut folders = name.split(|byte| *byte == b'/');
-        if folders.any(|folder| folder.starts_with(b".") && folder != b".") {
+        if folders.any(|folder| folder.starts_with(b".") && ![&b"."[..], b".."].contains(&folder)) {
             return Ok(());
         }
         if members.len() >= MEMBERS_MAX {
@@ -195,6 +177,23 @@ impl MarketFile {
         }
         Ok(())
     }
+}
+
+/// The member of an entry; `None` for a folder.
+fn zip_member(entry: &ZipFile<'_, File>) -> Result<Option<Member>, String> {
+    let (crc, size) = (entry.crc32(), entry.size());
+    let packing = match entry.compression() {
+        _ if entry.is_dir() => return Ok(None),
+        _ if entry.encrypted() => return Err("it is encrypted".to_owned()),
+        CompressionMethod::Stored => MemberPacking::Stored { crc },
+        CompressionMethod::Deflated => MemberPacking::Deflated { crc, size },
+        other => return Err(format!("{other} is not read: unpack it first")),
+    };
+    Ok(Some(Member {
+        start: entry.data_start().ok_or("it has no data")?,
+        length: entry.compressed_size(),
+        packing,
+    }))
 }
 
 /// The kind of the archive that begins with some bytes.
