@@ -44,20 +44,30 @@ pub(super) struct Import {
     dry_run: bool,
 }
 
+#[derive(Debug, Args)]
+struct ImportFiles {
+    /// Files and folders.
+    #[arg(required = true)]
+    paths: Vec<PathBuf>,
+}
+
+/// Files that identify horses by brands.
+#[derive(Debug, Args)]
+struct BrandedFiles {
+    /// Files and folders.
+    #[arg(required = true)]
+    paths: Vec<PathBuf>,
+    /// JSON of results or cards that maps a brand and a name to a horse_no; without it the brand is the horse_no.
+    #[arg(long, num_args = 1..)]
+    ids: Vec<PathBuf>,
+}
+
 #[derive(Debug, Subcommand)]
 enum Format {
     /// Results of the Hong Kong Jockey Club: JSON, CSV, or both of the same meetings.
-    HkjcResults {
-        /// Files and folders, .json and .csv.
-        #[arg(required = true)]
-        paths: Vec<PathBuf>,
-    },
+    HkjcResults(ImportFiles),
     /// Race cards of the Hong Kong Jockey Club, JSON.
-    HkjcCards {
-        /// Files and folders.
-        #[arg(required = true)]
-        paths: Vec<PathBuf>,
-    },
+    HkjcCards(ImportFiles),
     /// Odds trends of the Hong Kong Jockey Club, JSON.
     #[command(
         after_help = "Example:\n  railbird import hkjc-odds odds/2026-06-24 --ids cards/2026-06-24.json"
@@ -72,12 +82,8 @@ enum Format {
     },
     /// Horse profiles, CSV.
     HorsesCsv {
-        /// Files and folders.
-        #[arg(required = true)]
-        paths: Vec<PathBuf>,
-        /// JSON of results or cards that maps a brand and a name to a horse_no; without it the brand is the horse_no.
-        #[arg(long, num_args = 1..)]
-        ids: Vec<PathBuf>,
+        #[command(flatten)]
+        files: BrandedFiles,
         /// The day on which the ages in the file were true.
         #[arg(long, value_parser = RacingDate::parse)]
         as_of: Option<RacingDate>,
@@ -86,25 +92,14 @@ enum Format {
     #[command(
         after_help = "Example:\n  railbird import hkjc-zh-results results_zh --ids results/2016-17"
     )]
-    HkjcZhResults {
-        /// Files and folders.
-        #[arg(required = true)]
-        paths: Vec<PathBuf>,
-        /// JSON of results or cards that maps a brand to a horse_no and a name; without it the brand is the horse_no.
-        #[arg(long, num_args = 1..)]
-        ids: Vec<PathBuf>,
-    },
+    HkjcZhResults(BrandedFiles),
     /// Horse profiles of the Hong Kong Jockey Club in Chinese, CSV.
     #[command(
         after_help = "Example:\n  railbird import hkjc-zh-horses horse_profiles.csv --ids results/2016-17 --results results_zh"
     )]
     HkjcZhHorses {
-        /// Files and folders.
-        #[arg(required = true)]
-        paths: Vec<PathBuf>,
-        /// JSON of results or cards that maps a brand to a horse_no and a name; without it the brand is the horse_no.
-        #[arg(long, num_args = 1..)]
-        ids: Vec<PathBuf>,
+        #[command(flatten)]
+        files: BrandedFiles,
         /// The results in Chinese that the log has: the careers of the file include them.
         #[arg(long, num_args = 1..)]
         results: Vec<PathBuf>,
@@ -138,16 +133,16 @@ enum Format {
 impl Format {
     fn items(&self) -> Items {
         match self {
-            Self::HkjcResults { paths } => importers::hkjc_results(paths),
-            Self::HkjcCards { paths } => importers::hkjc_cards(paths),
+            Self::HkjcResults(files) => importers::hkjc_results(&files.paths),
+            Self::HkjcCards(files) => importers::hkjc_cards(&files.paths),
             Self::HkjcOdds { paths, ids } => importers::hkjc_odds(paths, ids),
-            Self::HorsesCsv { paths, ids, as_of } => importers::horses_csv(paths, ids, *as_of),
-            Self::HkjcZhResults { paths, ids } => importers::hkjc_zh_results(paths, ids),
-            Self::HkjcZhHorses {
-                paths,
-                ids,
-                results,
-            } => importers::hkjc_zh_horses(paths, ids, results),
+            Self::HorsesCsv { files, as_of } => {
+                importers::horses_csv(&files.paths, &files.ids, *as_of)
+            }
+            Self::HkjcZhResults(files) => importers::hkjc_zh_results(&files.paths, &files.ids),
+            Self::HkjcZhHorses { files, results } => {
+                importers::hkjc_zh_horses(&files.paths, &files.ids, results)
+            }
             Self::Rpscrape { paths } => importers::rpscrape(paths),
             Self::BetfairStream {
                 paths, race_number, ..
