@@ -21,6 +21,9 @@ const RUNNERS: u16 = 3;
 /// How long a feeder waits for an acknowledgement before it publishes the event again.
 const ACK_TIMEOUT: Duration = Duration::from_secs(3);
 /// The pause before that, so that a cluster without a leader is not flooded.
+/// After an event that took longer than this, a feeder owes nothing: it goes on at its rate, with the prices of now. A
+/// flood is that of another rig.
+const OUTAGE: Duration = Duration::from_secs(1);
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
 /// A feeder for each race, so that the events of a race are in its order.
@@ -153,12 +156,15 @@ impl Feeders {
 
 impl Feeder {
     async fn run(mut self, interval: Duration, stopped: watch::Receiver<bool>) -> Self {
-        // After an outage it catches up.
         let mut pace = tokio::time::interval(interval);
         while !*stopped.borrow() {
             pace.tick().await;
             let event = self.scenario.next();
+            let begun = Instant::now();
             self.publish(event).await;
+            if begun.elapsed() > OUTAGE {
+                pace.reset();
+            }
         }
         self
     }

@@ -4,6 +4,7 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -43,7 +44,7 @@ struct NoBoard {
 pub(super) struct Outcome {
     pub(super) sent: usize,
     /// Answers of 503 with a `Retry-After`.
-    pub(super) unavailable: usize,
+    pub(super) unavailable: Vec<String>,
     boards: Vec<Board>,
     no_boards: Vec<NoBoard>,
     latencies: Vec<Duration>,
@@ -79,7 +80,7 @@ impl Gets {
         for client in self.clients {
             let outcome = client.await.unwrap();
             all.sent += outcome.sent;
-            all.unavailable += outcome.unavailable;
+            all.unavailable.extend(outcome.unavailable);
             all.boards.extend(outcome.boards);
             all.no_boards.extend(outcome.no_boards);
             all.latencies.extend(outcome.latencies);
@@ -140,7 +141,11 @@ impl Client {
                 self.seen = seq;
                 self.outcome.no_boards.push(NoBoard { seq, venue, number });
             }
-            (503, _) if !reply.header("retry-after").is_empty() => self.outcome.unavailable += 1,
+            (503, _) if !reply.header("retry-after").is_empty() => {
+                let (at, text) = (Timestamp::now(), reply.text());
+                let unavailable = format!("{at} {path} after {}: {text:.200}", self.seen);
+                self.outcome.unavailable.push(unavailable);
+            }
             (status, seq) => {
                 let text = reply.text();
                 let violation =
@@ -181,7 +186,7 @@ impl Outcome {
         format!(
             "{} GETs, {} unavailable, {} without an answer, p50 {p50:.1?}, p99 {p99:.1?}, p99.9 {p999:.1?}, max {max:.1?}",
             self.sent,
-            self.unavailable,
+            self.unavailable.len(),
             self.without_answer.len()
         )
     }
@@ -219,7 +224,8 @@ fn an_old_board_a_wrong_price_and_a_wrong_predecessor_are_noticed() {
     let horse = &quotes[0]["data"]["runners"][0]["horse_no"];
     let board = |seq: u64, win: f64, previous: Value| {
         json!({
-            "date": DAY, "venue_code": "ST", "race_number": 1, "status": "scheduled", "seq": seq, "prev_seq": seq - 1,
+            "date": DAY, "venue_code": "ST", "race_number": 1, "status": "scheduled", "source": "test", "seq": seq,
+            "prev_seq": seq - 1,
             "runners": [{
                 "horse_no": horse, "horse_name": "", "number": 0, "win": win, "place": null, "opening": 2.5,
                 "previous": previous,

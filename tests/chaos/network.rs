@@ -250,8 +250,9 @@ async fn round(budget: &mut Budget, mut rng: Rng) {
     if budget.is_long() {
         let unavailable_max = gets.sent * UNAVAILABLE_PER_MILLE / 1_000;
         assert!(
-            gets.unavailable <= unavailable_max,
-            "{} GETs were 503",
+            gets.unavailable.len() <= unavailable_max,
+            "{} GETs were 503: {:#?}",
+            gets.unavailable.len(),
             gets.unavailable
         );
         // On a machine with other work, a restarted replica may not read the last events again in time.

@@ -287,7 +287,7 @@ async fn check_meeting(railbird: &Railbird, nats: &Nats, file: &str) {
         assert_eq!(quotes, expected);
         assert_eq!(
             without(&mut board, &["seq", "prev_seq", "recorded_at"]),
-            race.board()
+            race.board(file)
         );
 
         let result = format!("/api/v1/results/{DAY}/{}", race.0);
@@ -402,7 +402,7 @@ impl Race {
         })
     }
 
-    fn board(self) -> Value {
+    fn board(self, file: &str) -> Value {
         let runner = |(n, name): (usize, &&str)| {
             let out = n == self.out();
             let ticks = if out { WITHDRAWN_AFTER } else { QUOTES };
@@ -422,7 +422,7 @@ impl Race {
         };
         json!({
             "date": DAY, "venue": "Sha Tin", "venue_code": "ST", "race_number": self.0, "status": "result",
-            "runners": (1..).zip(self.names()).map(runner).collect::<Value>(),
+            "source": file, "runners": (1..).zip(self.names()).map(runner).collect::<Value>(),
         })
     }
 

@@ -195,7 +195,14 @@ impl Nats {
     pub(crate) async fn client_of(&self, user: &str) -> async_nats::Client {
         let password = self.password_of(user);
         let options = async_nats::ConnectOptions::with_user_and_password(user.to_owned(), password);
-        options.connect(self.address().to_string()).await.unwrap()
+        loop {
+            match options.clone().connect(self.address().to_string()).await {
+                Ok(client) => return client,
+                // On a busy machine the login can take longer than the server waits for it.
+                Err(error) if error.to_string().contains("Authentication Timeout") => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
