@@ -29,8 +29,9 @@ use crate::clock::Uptime;
 
 /// How often the reader asks the server for the end of the stream, and whether it is still the stream that was read.
 const CHECK_INTERVAL: Duration = Duration::from_secs(3);
-/// How long a consumer has from a check that finds more messages to deliver one, where only railbird writes. A
-/// revocation counts within 5 seconds, also if somebody has changed the consumer.
+/// How long a consumer has from a check that finds more messages to deliver one. A server that lags behind the others,
+/// or a consumer that somebody has changed, delivers none, and sends heartbeats all the same. A revocation counts within
+/// 5 seconds.
 const CHECK_INTERVAL_BEHIND: Duration = Duration::from_secs(1);
 /// The payload bytes that end a batch.
 const BATCH_BYTES_MAX: usize = 8 * 1024 * 1024;
@@ -416,8 +417,7 @@ impl Reader {
     }
 
     fn check_interval(&self) -> Duration {
-        let is_behind = self.behind_at == Some(self.position.seq);
-        if is_behind && self.stream.is_written_by_railbird_alone() {
+        if self.behind_at == Some(self.position.seq) {
             CHECK_INTERVAL_BEHIND
         } else {
             CHECK_INTERVAL

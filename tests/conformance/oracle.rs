@@ -93,10 +93,13 @@ impl Oracle {
         let mut keys: HashMap<String, usize> = HashMap::new();
         let mut races: Vec<Race> = Vec::new();
         let (mut ranking, mut rankings) = (json!([]), HashSet::new());
+        let mut ranked_at = jiff::Timestamp::MIN;
         for (seq, event) in events {
             let data = &event["data"];
             if event["type"] == "racing.sources.ranked.v1" {
-                if rankings.insert(text(&event["id"])) {
+                let time: jiff::Timestamp = text(&event["time"]).parse().expect("a time");
+                if rankings.insert(text(&event["id"])) && ranked_at <= time {
+                    ranked_at = time;
                     ranking = data["sources"].clone();
                 }
                 continue;
