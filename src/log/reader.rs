@@ -29,9 +29,9 @@ use crate::clock::Uptime;
 
 /// How often the reader asks the server for the end of the stream, and whether it is still the stream that was read.
 const CHECK_INTERVAL: Duration = Duration::from_secs(3);
-/// How long a consumer has from a check that finds more messages to deliver one. A server that lags behind the others,
-/// or a consumer that somebody has changed, delivers none, and sends heartbeats all the same. A revocation counts within
-/// 5 seconds.
+/// How long a consumer has from a check that finds more messages to deliver one. A server that lags behind the others
+/// delivers none and sends heartbeats, and so does a consumer that somebody has changed. A revocation counts within 5
+/// seconds.
 const CHECK_INTERVAL_BEHIND: Duration = Duration::from_secs(1);
 /// The payload bytes that end a batch.
 const BATCH_BYTES_MAX: usize = 8 * 1024 * 1024;

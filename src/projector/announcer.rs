@@ -23,7 +23,7 @@ const SUBJECT_CHARS_MAX: usize = 256;
 pub(super) const QUEUE_MAX: usize = 4096;
 
 /// After a restart, only rejections of messages at most this old are announced.
-const RECENT: SignedDuration = SignedDuration::from_mins(10);
+pub(crate) const RECENT: SignedDuration = SignedDuration::from_mins(10);
 
 /// Announces rejections, each message once while one replica has the role.
 #[derive(Debug)]

@@ -4,10 +4,10 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use events::{Moment, RaceKey};
+use events::{Moment, RaceKey, RaceNumber, RacingDate, VenueCode};
 use jiff::Timestamp;
 use jiff::tz::Offset;
-use projections::{Checkpoint, Store};
+use projections::{Checkpoint, Store, board_of_source};
 use serde_json::Value;
 
 use super::streams::{Stored, Stream};
@@ -40,9 +40,8 @@ pub(super) struct Facts {
 #[derive(Default)]
 struct RaceFacts {
     ids: BTreeSet<String>,
-    quotes: Order,
-    /// The win price of each horse.
-    wins: BTreeMap<String, Possible>,
+    /// Of each source, in the order of their first quotes: the board shows the first.
+    books: Vec<BookFacts>,
     statuses: Order,
     status: Possible,
     has_result: bool,
@@ -53,6 +52,15 @@ struct RaceFacts {
     card: Possible,
     /// Whether each horse is withdrawn.
     withdrawals: BTreeMap<String, (Order, Possible)>,
+}
+
+/// The prices of a source.
+#[derive(Default)]
+struct BookFacts {
+    source: String,
+    quotes: Order,
+    /// The win price of each horse.
+    wins: BTreeMap<String, Possible>,
 }
 
 /// The values that a view may show: one, but where the rules leave it open.
@@ -143,8 +151,9 @@ impl Facts {
         match event["type"].as_str().unwrap_or_default() {
             "racing.odds.quoted.v1" => {
                 let runner = &data["runners"][0];
-                let win = facts.wins.entry(text(&runner["horse_no"])).or_default();
-                facts.quotes.take(&order, win, price(&runner["win"]));
+                let book = facts.book_of(text(&event["source"]));
+                let win = book.wins.entry(text(&runner["horse_no"])).or_default();
+                book.quotes.take(&order, win, price(&runner["win"]));
             }
             "racing.race.status_changed.v1" => {
                 let status = text(&data["status"]);
@@ -177,8 +186,9 @@ impl Facts {
         self.has_stepped = true;
         for race in self.races.values_mut() {
             let horses = race.withdrawals.values_mut().map(|(order, _)| order);
-            let others = [&mut race.quotes, &mut race.statuses, &mut race.cards];
-            for order in horses.chain(others) {
+            let books = race.books.iter_mut().map(|book| &mut book.quotes);
+            let others = [&mut race.statuses, &mut race.cards];
+            for order in horses.chain(books).chain(others) {
                 order.step_back(stored, back > SKEW_US);
             }
         }
@@ -194,9 +204,10 @@ impl Facts {
         self.seq == checkpoint.seq && self.log.is_some_and(is_of_log)
     }
 
-    /// The win prices that the board of a race may have for a horse.
-    pub(super) fn win(&self, race: &str, horse: &str) -> Option<&Possible> {
-        self.races.get(race)?.wins.get(horse)
+    /// The win prices that the board of a source may have for a horse.
+    pub(super) fn win(&self, race: &str, source: &str, horse: &str) -> Option<&Possible> {
+        let mut books = self.races.get(race)?.books.iter();
+        books.find(|book| book.source == source)?.wins.get(horse)
     }
 
     /// Checks that new clients get an image of each race that is open: it has a board, it is not over, and its date
@@ -218,9 +229,7 @@ impl Facts {
         let earliest = self.stored_max.map(|at| last_zone.to_datetime(at).date());
         let earliest = earliest.map_or(String::new(), |date| date.to_string());
         let is_open = |(race, facts): &(&String, &RaceFacts)| {
-            !facts.has_result
-                && facts.wins.values().any(|win| !win.is_empty())
-                && **race >= earliest
+            !facts.has_result && facts.books.iter().any(BookFacts::has_price) && **race >= earliest
         };
         let mut missing = self.races.iter().filter(is_open);
         match missing.find(|(race, _)| !open.contains(*race)) {
@@ -250,26 +259,60 @@ impl RaceFacts {
         }
     }
 
-    fn check(&self, race: &str, store: &Store) -> Result<(), String> {
-        if let Some(board) = view(store, "odds", race)? {
-            let runners = board["runners"].as_array().cloned().unwrap_or_default();
-            let quoted = runners.iter();
-            let shown = quoted.map(|runner| (runner["horse_no"].as_str(), price(&runner["win"])));
-            let shown: BTreeMap<_, _> = shown.collect();
-            // The price of a withdrawn horse is not shown.
-            let may_be_withdrawn = |horse: &String| {
-                let withdrawal = self.withdrawals.get(horse);
-                withdrawal.is_some_and(|(_, possible)| possible.contains("true"))
-            };
-            let is_shown =
-                |horse: &String, win: &Possible| !win.is_empty() && !may_be_withdrawn(horse);
-            for (horse, win) in self.wins.iter().filter(|(horse, win)| is_shown(horse, win)) {
-                let what = format!("the price of {horse} on the board of {race}");
-                is_one_of(&what, win, shown.get(&Some(horse.as_str())))?;
-            }
-        } else if self.wins.values().any(|win| !win.is_empty()) {
-            return Err(format!("there is no board of {race}"));
+    fn book_of(&mut self, source: String) -> &mut BookFacts {
+        let at = self.books.iter().position(|book| book.source == source);
+        let at = at.unwrap_or(self.books.len());
+        if at == self.books.len() {
+            self.books.push(BookFacts {
+                source,
+                ..BookFacts::default()
+            });
         }
+        &mut self.books[at]
+    }
+
+    /// Checks the board of each source, and that the first is the one that is shown.
+    fn check_boards(&self, race: &str, store: &Store) -> Result<(), String> {
+        let shown = view(store, "odds", race)?;
+        let key = race_key(race);
+        for (n, book) in self
+            .books
+            .iter()
+            .filter(|book| book.has_price())
+            .enumerate()
+        {
+            let source = &book.source;
+            let board = board_of_source(store, &key, source).map_err(|error| error.to_string())?;
+            let board = board.map(|json| serde_json::from_slice::<Value>(&json).expect("JSON"));
+            if n == 0 && board != shown {
+                return Err(format!("the board of {race} is not that of {source}"));
+            }
+            let board = board.ok_or_else(|| format!("{source} has no board of {race}"))?;
+            self.check_board(&format!("the board of {source} of {race}"), book, &board)?;
+        }
+        Ok(())
+    }
+
+    fn check_board(&self, of: &str, book: &BookFacts, board: &Value) -> Result<(), String> {
+        let runners = board["runners"].as_array().cloned().unwrap_or_default();
+        let quoted = runners.iter();
+        let shown = quoted.map(|runner| (runner["horse_no"].as_str(), price(&runner["win"])));
+        let shown: BTreeMap<_, _> = shown.collect();
+        // The price of a withdrawn horse is not shown.
+        let may_be_withdrawn = |horse: &String| {
+            let withdrawal = self.withdrawals.get(horse);
+            withdrawal.is_some_and(|(_, possible)| possible.contains("true"))
+        };
+        let is_shown = |horse: &String, win: &Possible| !win.is_empty() && !may_be_withdrawn(horse);
+        for (horse, win) in book.wins.iter().filter(|(horse, win)| is_shown(horse, win)) {
+            let what = format!("the price of {horse} on {of}");
+            is_one_of(&what, win, shown.get(&Some(horse.as_str())))?;
+        }
+        Ok(())
+    }
+
+    fn check(&self, race: &str, store: &Store) -> Result<(), String> {
+        self.check_boards(race, store)?;
         let Some(card) = view(store, "card", race)? else {
             return match self.card.is_empty() {
                 true => Ok(()),
@@ -300,10 +343,26 @@ impl RaceFacts {
     }
 }
 
+impl BookFacts {
+    fn has_price(&self) -> bool {
+        self.wins.values().any(|win| !win.is_empty())
+    }
+}
+
 fn is_one_of(what: &str, possible: &Possible, shown: Option<&String>) -> Result<(), String> {
     match shown {
         Some(shown) if possible.contains(shown) => Ok(()),
         _ => Err(format!("{what} is {shown:?}, and the log has {possible:?}")),
+    }
+}
+
+fn race_key(race: &str) -> RaceKey {
+    let mut parts = race.split('/');
+    let mut part = || parts.next().expect("a date, a venue and a number");
+    RaceKey {
+        date: RacingDate::parse(part()).expect("a date"),
+        venue: VenueCode::parse(part()).expect("a venue"),
+        race_number: RaceNumber::parse(part()).expect("a number"),
     }
 }
 

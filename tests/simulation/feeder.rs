@@ -231,7 +231,7 @@ impl FeederState {
 
     /// Checks that of each horse the price that was published last is in force, whatever came between it and the log.
     pub(super) fn check_prices(&self, facts: &Facts) -> Result<(), String> {
-        let mut last: BTreeMap<(String, String), Possible> = BTreeMap::new();
+        let mut last: BTreeMap<(String, String, String), Possible> = BTreeMap::new();
         for sent in self.sent.iter().filter(|sent| !sent.is_repeated) {
             let Outgoing {
                 subject, payload, ..
@@ -242,18 +242,19 @@ impl FeederState {
             };
             let runner = &event["data"]["runners"][0];
             let horse = runner["horse_no"].as_str().unwrap_or_default().to_owned();
-            let wins = last.entry((race, horse)).or_default();
+            let source = event["source"].as_str().unwrap_or_default().to_owned();
+            let wins = last.entry((race, source, horse)).or_default();
             if sent.acknowledged && !sent.was_interrupted {
                 wins.clear();
             }
             wins.insert(price(&runner["win"]));
         }
-        for ((race, horse), published) in last {
-            let in_force = facts.win(&race, &horse);
+        for ((race, source, horse), published) in last {
+            let in_force = facts.win(&race, &source, &horse);
             // Without any in force, none was acknowledged.
             if in_force.is_some_and(|in_force| in_force.is_disjoint(&published)) {
                 return Err(format!(
-                    "the price of {horse} is {in_force:?}, and the last one published was {published:?}"
+                    "the price of {horse} of {source} is {in_force:?}, and the last one published was {published:?}"
                 ));
             }
         }

@@ -2,6 +2,7 @@
 //! that repeat an earlier one, or that have the message id of another one.
 
 use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::chance::Chance;
@@ -11,6 +12,8 @@ use crate::log::Outgoing;
 const VENUES: [&str; 3] = ["ST", "HV", "S1"];
 const RACES: u64 = 3;
 const RUNNERS: u64 = 4;
+/// How far the clock of the second source is behind.
+const LATE: SignedDuration = SignedDuration::from_secs(1);
 pub(super) const SHARED_ID: &str = "shared-";
 
 pub(super) struct Script {
@@ -88,7 +91,20 @@ impl Script {
         format!("{}_{race}_{runner:02}", self.venue)
     }
 
+    /// An event of the feeder's own source.
     fn event(&mut self, kind: &str, race: u64, more: Value) -> Outgoing {
+        let now = wall_clock().expect("a simulation");
+        self.event_of(format!("feeder-{}", self.venue), now, kind, race, more)
+    }
+
+    fn event_of(
+        &mut self,
+        source: String,
+        time: Timestamp,
+        kind: &str,
+        race: u64,
+        more: Value,
+    ) -> Outgoing {
         let now = wall_clock().expect("a simulation");
         let date = now.to_zoned(TimeZone::fixed(jiff::tz::offset(8))).date();
         let number = race + 1;
@@ -102,8 +118,8 @@ impl Script {
             self.chance.next() >> 16
         );
         let event = json!({
-            "specversion": "1.0", "id": id, "source": format!("feeder-{}", self.venue),
-            "type": format!("racing.{kind}.v1"), "time": now.to_string(), "data": data,
+            "specversion": "1.0", "id": id, "source": source,
+            "type": format!("racing.{kind}.v1"), "time": time.to_string(), "data": data,
         });
         let folder = match kind {
             "odds.quoted" => "odds",
@@ -145,7 +161,13 @@ impl Script {
         let tenths = u32::try_from(self.chance.between(11, 999)).expect("small");
         let win = f64::from(tenths) / 10.0;
         let runners = json!([{ "horse_no": self.horse(race, runner), "win": win }]);
-        self.event("odds.quoted", race, json!({ "runners": runners }))
+        let quote = json!({ "runners": runners });
+        if self.chance.one_in(4) {
+            let late = wall_clock().expect("a simulation") - LATE;
+            let source = format!("bookmaker-{}", self.venue);
+            return self.event_of(source, late, "odds.quoted", race, quote);
+        }
+        self.event("odds.quoted", race, quote)
     }
 
     fn withdraw(&mut self, race: u64) -> Outgoing {

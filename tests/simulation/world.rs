@@ -26,6 +26,7 @@ use super::server::{LogServer, Model};
 use crate::health::{Liveness, STALE_AFTER};
 use crate::log::simulated::stream_config;
 use crate::log::{ACCOUNTS, ADDRESSES, KEY_USE, LEASES, RACING, SNAPSHOTS};
+use crate::projector::announcer::RECENT;
 
 const CLIENTS: usize = 3;
 const TICK: Duration = Duration::from_millis(100);
@@ -545,6 +546,10 @@ impl World {
             }
             Step::MoveAllClocks { seconds } => {
                 let by = SignedDuration::from_secs(seconds);
+                // Rejections that a replica folds later, and was not live before, are too old to be announced.
+                if by > RECENT {
+                    self.loses_until = self.loses_until.max(self.now());
+                }
                 self.server.change(|model| model.streams.ahead += by);
                 self.replicas
                     .iter()

@@ -199,7 +199,10 @@ async fn a_replica_that_starts_while_nats_is_away_serves_nobody_and_is_right_onc
     // The views are whole, but only the log knows which keys are valid.
     let mut again = Railbird::start_unready(&nats.url(), data.path()).await;
     again.key = key;
-    eventually("the views are open", || async { again.seq() == seq }).await;
+    eventually("the views are open", || async {
+        readiness(&again, "/readyz").await.1["phase"] == "waiting_for_log"
+    })
+    .await;
     for path in ["/readyz", "/readyz?fresh=1h"] {
         let (status, body) = readiness(&again, path).await;
         assert_eq!(
