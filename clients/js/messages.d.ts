@@ -206,8 +206,8 @@ export interface Heartbeat {
 export type RaceStatus = "scheduled" | "open" | "closed" | "off" | "finished" | "result" | "abandoned";
 
 /**
- * Why a runner has no price. `scratched`: It is withdrawn. `suspended`: Betting on it is suspended. `no_market`: Nobody
- * makes a price.
+ * Why a runner or a combination has no price. `scratched`: It is withdrawn. `suspended`: Betting on it is suspended.
+ * `no_market`: Nobody makes a price.
  */
 export type PriceState = "scratched" | "suspended" | "no_market";
 

@@ -110,6 +110,8 @@ events! {
     DividendsDeclared(dividends::DividendsDeclared) = "racing.dividends.declared.v1", Result;
     /// Prices.
     OddsQuoted(odds::OddsQuoted) = "racing.odds.quoted.v1", Odds;
+    /// Prices of another market.
+    MarketQuoted(odds::MarketQuoted) = "racing.market.quoted.v1", Odds;
     /// A ranking of sources.
     SourcesRanked(sources::SourcesRanked) = "racing.sources.ranked.v1", Sources;
 }
@@ -123,6 +125,7 @@ impl Event {
             Self::ResultDeclared(fact) => fact.check(),
             Self::DividendsDeclared(fact) => fact.check(),
             Self::OddsQuoted(fact) => fact.check(),
+            Self::MarketQuoted(fact) => fact.check(),
             Self::SourcesRanked(fact) => fact.check(),
             _ => Ok(()),
         }

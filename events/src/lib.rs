@@ -38,7 +38,7 @@ pub use error::{DecodeError, ParseError, cut_reason};
 pub use event::{EVENT_TYPES, Event};
 pub use facts::dividends::{Dividend, DividendState, DividendStatus, DividendsDeclared};
 pub use facts::horse::{Career, Foaled, HorseRegistered};
-pub use facts::odds::{OddsQuoted, PriceState, QuotedRunner};
+pub use facts::odds::{MarketQuoted, OddsQuoted, PriceState, QuotedPrice, QuotedRunner};
 pub use facts::race::{
     DeclaredRunner, EachWayTerms, GoingChanged, RaceDeclared, RaceStatus, RaceStatusChanged,
     RiderChanged, RunnerReinstated, RunnerWithdrawn,

@@ -112,6 +112,7 @@ const HORSE: &str = "racing.horse.registered.v1";
 const CARD: &str = "racing.race.declared.v1";
 const RESULT: &str = "racing.result.declared.v1";
 const ODDS: &str = "racing.odds.quoted.v1";
+const MARKET: &str = "racing.market.quoted.v1";
 const DIVIDENDS: &str = "racing.dividends.declared.v1";
 
 /// Changes to the envelope and the data of a horse that make the event invalid.
@@ -206,6 +207,14 @@ fn rejected_races() -> Vec<Change> {
         (ODDS, "/data/runners/0/win", json!(100_000.5)),
         (ODDS, "/data/runners/1/win", Value::Null),
         (ODDS, "/data/runners/2/state", json!("gone")),
+        (MARKET, "/data/market", json!("win")),
+        (MARKET, "/data/market", json!("Quinella")),
+        (MARKET, "/data/prices", json!([])),
+        (MARKET, "/data/prices/0/combination", json!([])),
+        (MARKET, "/data/prices/0/combination", json!(vec![1; 17])),
+        (MARKET, "/data/prices/0/odds", json!(1.5)),
+        (MARKET, "/data/prices/0/high", Value::Null),
+        (MARKET, "/data/prices/1/state", Value::Null),
         (
             "racing.race.status_changed.v1",
             "/data/status",
@@ -273,6 +282,9 @@ fn an_accepted_event_is_valid_against_its_schema() {
         (ODDS, "/data/runners/0/win", json!(100_000)),
         (ODDS, "/data/runners/0/place", Value::Null),
         (ODDS, "/data/runners/0/state", json!("suspended")),
+        (MARKET, "/data/market", json!("double_trio")),
+        (MARKET, "/data/prices/0/state", json!("suspended")),
+        (MARKET, "/data/prices/1/odds", json!(1.1 + 2.2)),
     ];
     for change in &changes {
         let event = with(change);

@@ -195,6 +195,11 @@ pub(crate) fn board_state(key: &RaceKey) -> String {
     race("state/odds", key)
 }
 
+/// The prefix of the states of all markets of a race beside win and place.
+pub(crate) fn market_states(key: &RaceKey) -> String {
+    race("state/market", key) + "/"
+}
+
 /// The state of a race before its first message of a period. The period after the next one has the same keys.
 pub(crate) fn replay_state(period: u64, key: &RaceKey) -> String {
     race(&replay_states(period), key)

@@ -16,6 +16,7 @@ pub mod keys;
 mod live;
 mod log_clock;
 mod log_history;
+mod markets;
 pub mod meetings;
 mod newest;
 mod odds_board;
@@ -46,7 +47,7 @@ pub use live::{
 };
 pub use log_clock::{ClockStep, LogClock};
 pub use log_history::LogHistory;
-pub use odds_sources::{board_of_source, last_quoted_at, odds_sources};
+pub use odds_sources::{board_of_source, last_quoted_at, odds_market, odds_sources};
 pub use projection::{BATCH_MESSAGES_MAX, Projection, SourceActivity, Step, Tally};
 pub use rejections::Announcement;
 pub use responses::add_response_schemas;

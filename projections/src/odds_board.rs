@@ -246,7 +246,7 @@ pub(crate) struct OddsBoard<'a> {
 
 /// A runner on the board. A missing price is null, and `state` is the reason.
 #[derive(Debug, Serialize, JsonSchema)]
-struct BoardRunner<'a> {
+pub(crate) struct BoardRunner<'a> {
     /// The horse.
     horse_no: &'a HorseNo,
     /// Its saddle-cloth number; 0 if unknown.
@@ -270,11 +270,23 @@ struct BoardRunner<'a> {
     previous: Option<Odds>,
 }
 
+/// The latest prices of a source, and the changes that led to them.
+pub(crate) struct BoardImage<'a> {
+    pub(crate) source: &'a str,
+    pub(crate) seq: u64,
+    pub(crate) prev_seq: u64,
+    pub(crate) recorded_at: String,
+}
+
 /// Renders the board of a race, which is that of the primary source.
 pub(crate) fn render(key: &RaceKey, race: &Race, board: &Board) -> Vec<u8> {
-    let recorded_at = json::text(board.recorded_at);
-    let image = (board.seq, board.prev_seq, recorded_at);
-    json::render(&odds_board(key, race, image, board.shown()))
+    let image = BoardImage {
+        source: board.shown().map_or("", |book| &book.source),
+        seq: board.seq,
+        prev_seq: board.prev_seq,
+        recorded_at: json::text(board.recorded_at),
+    };
+    json::render(&of(key, race, image, runners(race, board.shown())))
 }
 
 /// Renders the board of a source. Unless it is the primary source, the sequences are those of its quotes.
@@ -289,31 +301,45 @@ pub(crate) fn render_of_source(
         return Some(render(key, race, board));
     }
     let book = &board.books[index];
-    let image = (book.seq, book.prev_seq, book.recorded_at.to_string());
-    Some(json::render(&odds_board(key, race, image, Some(book))))
+    let image = BoardImage {
+        source,
+        seq: book.seq,
+        prev_seq: book.prev_seq,
+        recorded_at: book.recorded_at.to_string(),
+    };
+    Some(json::render(&of(
+        key,
+        race,
+        image,
+        runners(race, Some(book)),
+    )))
 }
 
-fn odds_board<'a>(
-    key: &'a RaceKey,
-    race: &'a Race,
-    (seq, prev_seq, recorded_at): (u64, u64, String),
-    book: Option<&'a Book>,
-) -> OddsBoard<'a> {
+fn runners<'a>(race: &'a Race, book: Option<&'a Book>) -> Vec<BoardRunner<'a>> {
     let prices = book.into_iter().flat_map(|book| &book.runners);
     let mut runners: Vec<BoardRunner<'_>> = prices
         .map(|(horse_no, price)| board_runner(race, horse_no, price))
         .collect();
     runners.sort_by_key(|runner| runner.number);
+    runners
+}
+
+pub(crate) fn of<'a>(
+    key: &'a RaceKey,
+    race: &'a Race,
+    image: BoardImage<'a>,
+    runners: Vec<BoardRunner<'a>>,
+) -> OddsBoard<'a> {
     OddsBoard {
         date: key.date,
         venue: race.venue_name(key),
         venue_code: &key.venue,
         race_number: key.race_number,
         status: race.status(),
-        recorded_at,
-        seq,
-        prev_seq,
-        source: book.map_or("", |book| &book.source),
+        recorded_at: image.recorded_at,
+        seq: image.seq,
+        prev_seq: image.prev_seq,
+        source: image.source,
         runners,
     }
 }
@@ -341,17 +367,17 @@ fn board_runner<'a>(race: &'a Race, horse_no: &'a HorseNo, price: &'a Price) -> 
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct OddsSource<'a> {
     /// The feeder.
-    source: &'a str,
-    /// Whether the race's board is that of this source.
-    primary: bool,
+    pub(crate) source: &'a str,
+    /// Whether it is shown where no source is chosen.
+    pub(crate) primary: bool,
     /// The log sequence of its latest quote.
-    seq: u64,
+    pub(crate) seq: u64,
     /// When that was quoted, RFC 3339.
     #[schemars(extend("format" = "date-time"))]
-    time: String,
+    pub(crate) time: String,
     /// When the log stored it, RFC 3339, to the microsecond.
     #[schemars(extend("format" = "date-time"))]
-    recorded_at: String,
+    pub(crate) recorded_at: String,
 }
 
 /// A quote in the history.

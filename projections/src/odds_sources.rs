@@ -1,10 +1,11 @@
 //! The sources of a race's odds: which there are, and the board of each. Made of the state when they are read.
 
-use events::{Moment, RaceKey, RaceNumber, RacingDate, VenueCode};
+use events::{Moment, PoolCode, RaceKey, RaceNumber, RacingDate, Text, VenueCode};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::live::LiveRace;
+use crate::markets::{self, MarketSource};
 use crate::odds_board::{self, Board, OddsSource};
 use crate::store::{Store, StoreError};
 use crate::{json, keys};
@@ -20,8 +21,10 @@ pub(crate) struct OddsSources<'a> {
     venue_code: &'a VenueCode,
     /// The race's number.
     race_number: RaceNumber,
-    /// The sources, at most 16.
+    /// The sources of its board, at most 16.
     sources: Vec<OddsSource<'a>>,
+    /// The other markets, at most 16 of a source.
+    markets: Vec<MarketSource<'a>>,
 }
 
 /// The sources of a race, as JSON.
@@ -30,12 +33,14 @@ pub(crate) struct OddsSources<'a> {
 /// Returns a [`StoreError`] if the store fails or is damaged.
 pub fn odds_sources(store: &Store, key: &RaceKey) -> Result<Vec<u8>, StoreError> {
     let (race, board) = read(store, key)?;
+    let markets = markets::read(store, key, None)?;
     Ok(json::render(&OddsSources {
         date: key.date,
         venue: race.race.venue_name(key),
         venue_code: &key.venue,
         race_number: key.race_number,
         sources: board.sources().collect(),
+        markets: markets.sources(&ranking(store)),
     }))
 }
 
@@ -54,13 +59,35 @@ pub fn board_of_source(
     ))
 }
 
-/// When the log stored the latest quote of a race, of whatever source.
+/// A market of a source, or of the primary one of the market, as JSON; `None` if it was not quoted.
+///
+/// # Errors
+/// Returns a [`StoreError`] if the store fails or is damaged.
+pub fn odds_market(
+    store: &Store,
+    key: &RaceKey,
+    market: &PoolCode,
+    source: Option<&str>,
+) -> Result<Option<Vec<u8>>, StoreError> {
+    let (race, _) = read(store, key)?;
+    let markets = markets::read(store, key, Some(market))?;
+    Ok(markets.render(key, &race.race, market, source, &ranking(store)))
+}
+
+/// The ranking of sources in force.
+fn ranking(store: &Store) -> Vec<Text> {
+    let checkpoint = store.checkpoint();
+    checkpoint.map_or_else(Vec::new, |at| at.rankings.at(at.seq).to_vec())
+}
+
+/// When the log stored the latest quote of a race, of whatever source and market.
 ///
 /// # Errors
 /// Returns a [`StoreError`] if the store fails or is damaged.
 pub fn last_quoted_at(store: &Store, key: &RaceKey) -> Result<Option<Moment>, StoreError> {
     let board: Option<Board> = store.read(&keys::board_state(key))?;
-    Ok(board.and_then(|board| board.last_quoted_at()))
+    let of_board = board.and_then(|board| board.last_quoted_at());
+    Ok(of_board.max(markets::read(store, key, None)?.last_quoted_at()))
 }
 
 fn read(store: &Store, key: &RaceKey) -> Result<(LiveRace, Board), StoreError> {

@@ -1,15 +1,18 @@
 //! [`PendingWrites`]: the races and horses that are folded in memory, and the writes that bring the store up to date.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use events::{Event, HorseNo, HorseRegistered, OddsQuoted, RaceKey, RacingDate, Recorded};
+use events::{
+    Event, HorseNo, HorseRegistered, MarketQuoted, OddsQuoted, RaceKey, RacingDate, Recorded,
+};
 
 use crate::effect::Effect;
 use crate::horse_form::{self, Appearance};
 use crate::horse_profile::{self, FormNames, Horse};
 use crate::live::{LiveRace, LiveUpdate, races_open_between, render_replay_state, replay_period};
 use crate::log_clock::LogClock;
+use crate::markets::{self, MarketKey, QuotedMarket};
 use crate::meetings::{self, Meeting};
 use crate::newest::{Order, identity};
 use crate::odds_board;
@@ -18,6 +21,8 @@ use crate::{json, keys, race_card, race_dividends, race_result};
 
 /// A value counts as one more key for each so many bytes.
 const BYTES_PER_KEY: usize = 1024;
+/// About the size of a price of a market as it is stored.
+const BYTES_PER_PRICE: usize = 32;
 
 /// The number of the latest rejections that are stored: at most about 750 MB. The log has all rejected messages.
 const REJECTIONS_MAX: u64 = 100_000;
@@ -54,6 +59,8 @@ struct RaceEntry {
     ticks: Vec<u8>,
     /// The appearances of horses in the race, as they are stored or among the writes.
     appearances: BTreeMap<HorseNo, Appearance>,
+    /// The markets whose states differ from the stored ones.
+    changed_markets: BTreeSet<MarketKey>,
     /// The state differs from the stored one.
     state_changed: bool,
     /// The facts that views are made of differ from the stored ones.
@@ -156,6 +163,31 @@ impl PendingWrites {
         Ok(folded)
     }
 
+    /// Folds a quote of another market than win and place.
+    pub(crate) fn quote_market(
+        &mut self,
+        key: RaceKey,
+        recorded: &Recorded,
+        quote: &MarketQuoted,
+        clock: &LogClock,
+    ) -> Result<Folded, StoreError> {
+        let market = MarketKey::of(quote, recorded);
+        let entry = self.race(&key, recorded.seq)?;
+        let markets = &mut entry.live.markets;
+        let order = markets.quote(&market, recorded, quote, clock);
+        if order == Order::New {
+            let prices = markets.0.get(&market).map_or(0, QuotedMarket::len);
+            if entry.changed_markets.insert(market) {
+                self.keys += 1 + prices * BYTES_PER_PRICE / BYTES_PER_KEY;
+            }
+            self.dirty_races.insert(key);
+        }
+        Ok(Folded {
+            stale: order == Order::Stale,
+            update: None,
+        })
+    }
+
     /// The identities of the quotes in the history of a race.
     fn quote_ids(&mut self, key: &RaceKey, seq: u64) -> Result<&mut HashSet<u64>, StoreError> {
         if !self.quote_ids.contains_key(key) {
@@ -252,7 +284,9 @@ impl PendingWrites {
             let chunk = self.store.get(&chunk)?;
             ticks.extend_from_slice(chunk.as_deref().unwrap_or_default());
         }
+        live.markets = markets::read(&self.store, key, None)?;
         Ok(RaceEntry {
+            changed_markets: BTreeSet::new(),
             appearances: horse_form::appearances(key, &live.race),
             live,
             ticks,
@@ -332,6 +366,10 @@ impl PendingWrites {
         for key in std::mem::take(&mut self.dirty_races) {
             let mut entry = self.races.remove(&key).expect("a dirty race is in memory");
             self.write_board(&key, &entry, open_from);
+            for market in std::mem::take(&mut entry.changed_markets) {
+                let state = entry.live.markets.0.get(&market).map(json::render);
+                self.writes.insert(markets::state_key(&key, &market), state);
+            }
             if std::mem::take(&mut entry.state_changed) {
                 let state = json::render(&entry.live);
                 self.writes.insert(keys::race_state(&key), Some(state));

@@ -204,15 +204,20 @@ impl Projection {
         self.checkpoint.clock.pass(time);
         let clock = &self.checkpoint.clock;
         let event = &recorded.envelope.event;
+        if let (Event::OddsQuoted(_) | Event::MarketQuoted(_), Some(race)) = (event, event.race()) {
+            let source = (recorded.envelope.source.clone(), race.venue);
+            (step.sources.quoted_at).insert(source, recorded.recorded_at);
+        }
         let folded = match (event, event.race()) {
             (Event::HorseRegistered(registration), _) => {
                 self.changes.register(&recorded, registration, clock)?
             }
             (Event::OddsQuoted(quote), Some(race)) => {
-                let source = (recorded.envelope.source.clone(), race.venue.clone());
-                (step.sources.quoted_at).insert(source, recorded.recorded_at);
                 self.changes
                     .quote(race, &recorded, quote, &self.checkpoint, live)?
+            }
+            (Event::MarketQuoted(quote), Some(race)) => {
+                self.changes.quote_market(race, &recorded, quote, clock)?
             }
             (Event::SourcesRanked(ranked), _) => {
                 let order = (self.checkpoint.rankings).take(&recorded, ranked, clock);

@@ -122,6 +122,7 @@ impl Race {
             | Event::RiderChanged(_)
             | Event::HorseRegistered(_)
             | Event::OddsQuoted(_)
+            | Event::MarketQuoted(_)
             | Event::SourcesRanked(_) => Effect::Unchanged,
         }
     }

@@ -9,6 +9,7 @@ use schemars::{JsonSchema, SchemaGenerator};
 
 use crate::horse_form::{PlacedFormRow, UnplacedFormRow};
 use crate::horse_profile::ServedProfile;
+use crate::markets::OddsMarket;
 use crate::meetings::{ChosenMeeting, MeetingView};
 use crate::odds_board::{OddsBoard, OddsTick};
 use crate::odds_sources::OddsSources;
@@ -127,8 +128,8 @@ pub fn add_response_schemas(generator: &mut SchemaGenerator) {
     generator.subschema_for::<ResultRevisions<'_>>();
     generator.subschema_for::<RaceDividends<'_>>();
     generator.subschema_for::<Racecard<'_>>();
-    generator.subschema_for::<OddsBoard<'_>>();
     generator.subschema_for::<OddsHistory<'_>>();
+    generator.subschema_for::<OddsMarket<'_>>();
     generator.subschema_for::<OddsSources<'_>>();
     generator.subschema_for::<MeetingList>();
 }

@@ -6,9 +6,10 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use common::history::{
-    GARBAGE, RACES, fold, history, history_with_clock_steps, history_with_rankings, newer, step,
+    GARBAGE, MARKETS, RACES, fold, history, history_with_clock_steps, history_with_markets,
+    history_with_rankings, newer, step,
 };
-use common::{OwnedMessage, dump, key, open};
+use common::{OwnedMessage, dump, key, market_of, open, recorded_at};
 use events::RaceKey;
 use projections::{
     LiveKind, LiveUpdate, REPLAY_MESSAGES_MAX, RaceReplay, Row, Store, StoreError, StoreImport,
@@ -43,6 +44,9 @@ fn renumbered_from(first: u64, log: Vec<OwnedMessage>) -> Vec<OwnedMessage> {
         .map(|(message, seq)| OwnedMessage { seq, ..message })
         .collect()
 }
+
+/// The prices of a market, and the sequences of its latest change, the one before, and its latest quote.
+type MarketRecount = (BTreeMap<u64, Value>, u64, u64, u64);
 
 type Views = Vec<(String, Vec<u8>)>;
 
@@ -358,6 +362,51 @@ proptest! {
             for snapshot in snapshots {
                 prop_assert_eq!((Some(snapshot.seq), snapshot.messages.len(), snapshot.open), (snapshot.board.map(|board| board.seq), 0, true));
             }
+        }
+    }
+
+    /// The recount keeps all prices that were newer, from the raw JSON.
+    #[test]
+    fn a_market_has_the_latest_prices_of_its_source_and_changes_nothing_else(log in history_with_markets()) {
+        let (_folder, projection) = fold(&log);
+        let newer = newer(&log);
+        let is_market = |message: &&OwnedMessage| message.subject != GARBAGE && event(message)["type"] == "racing.market.quoted.v1";
+        let mut expected: BTreeMap<[String; 3], MarketRecount> = BTreeMap::new();
+        for message in log.iter().filter(is_market).filter(|message| newer.contains(&message.seq)) {
+            let event = event(message);
+            let text = |value: &Value| value.as_str().expect("a text").to_owned();
+            let about = [message.subject.clone(), text(&event["data"]["market"]), text(&event["source"])];
+            let (prices, seq, prev_seq, latest) = expected.entry(about).or_default();
+            let before = prices.clone();
+            for price in event["data"]["prices"].as_array().expect("a list") {
+                prices.insert(price["combination"][0].as_u64().expect("a number"), price.clone());
+            }
+            if before != *prices {
+                (*seq, *prev_seq) = (message.seq, *seq);
+            }
+            *latest = message.seq;
+        }
+        for race in RACES {
+            for market in MARKETS {
+                for source in ["test", "other"] {
+                    let found = market_of(projection.store(), race, market, Some(source));
+                    let subject = format!("racing.odds.{}.{}.{}", race.0, race.1, race.2);
+                    let expected = expected.get(&[subject, market.to_owned(), source.to_owned()]);
+                    let expected = expected.map(|(prices, seq, prev_seq, latest)| {
+                        let prices: Vec<&Value> = prices.values().collect();
+                        let recorded_at = recorded_at(*latest).to_string();
+                        json!([prices, seq, prev_seq, recorded_at])
+                    });
+                    let found = found.is_object().then(|| json!([found["prices"], found["seq"], found["prev_seq"], found["recorded_at"]]));
+                    prop_assert_eq!(found, expected);
+                }
+            }
+        }
+        let others: Vec<OwnedMessage> = log.iter().filter(|message| !is_market(message)).cloned().collect();
+        let (_folder, without) = fold(&others);
+        let with: BTreeMap<String, Vec<u8>> = dump(projection.store()).into_iter().collect();
+        for (key, value) in dump(without.store()) {
+            prop_assert_eq!(with.get(&key), Some(&value), "{}", key);
         }
     }
 

@@ -1,8 +1,8 @@
 //! `/api/v1/odds/{date}/{race_number}`, its history and its sources.
 
-use events::{Moment, RaceKey, RaceNumber};
+use events::{Moment, PoolCode, RaceKey, RaceNumber};
 use projections::json::JsonObject;
-use projections::{board_of_source, keys, last_quoted_at, odds_sources};
+use projections::{board_of_source, keys, last_quoted_at, odds_market, odds_sources};
 
 use super::error::ApiError;
 use super::meeting_choice::MeetingChoice;
@@ -14,7 +14,7 @@ pub(super) fn router() -> Routes {
     Routes::default()
         .route(
             "/api/v1/odds/{date}/{race_number}",
-            resource(&["source", "venue"], board),
+            resource(&["market", "source", "venue"], board),
         )
         .route(
             "/api/v1/odds/{date}/{race_number}/sources",
@@ -29,16 +29,22 @@ pub(super) fn router() -> Routes {
 fn board(request: &ApiRequest) -> Result<Answer, ApiError> {
     request.require_odds(None)?;
     let (race, board) = find(request)?;
-    let Some(source) = request.query.get("source") else {
-        return Ok(board.into());
+    let source = request.query.get("source");
+    let chosen = match (request.query.get("market"), source) {
+        (None, None) => Some(board),
+        (None, Some(source)) => board_of_source(&request.store, &race, source)?,
+        (Some(market), _) => {
+            let market = PoolCode::parse(market);
+            let market = market.map_err(|error| ApiError::InvalidParameter(error.to_string()))?;
+            odds_market(&request.store, &race, &market, source)?
+        }
     };
-    let board = board_of_source(&request.store, &race, source)?;
-    let board = board.ok_or_else(|| {
+    let chosen = chosen.ok_or_else(|| {
         let sources = odds_path(&race) + "/sources";
-        let reason = format!("No source of that name has quoted the race; {sources} lists them");
+        let reason = format!("No such source or market has been quoted; {sources} lists them");
         ApiError::NotFound(reason)
     })?;
-    Ok(board.into())
+    Ok(chosen.into())
 }
 
 /// The sources that have quoted the race.

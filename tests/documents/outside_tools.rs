@@ -128,7 +128,11 @@ fn openapi_and_asyncapi_have_the_same_types() {
         ("MeetingRaceResult", "ResultUpdate"),
     ] {
         let (response, message) = (&openapi[response], &asyncapi[message]);
-        for (name, field) in response["properties"].as_object().unwrap() {
+        // The message is of win and place alone.
+        let fields = response["properties"].as_object().unwrap().iter();
+        for (name, field) in
+            fields.filter(|(name, _)| !["market", "prices"].contains(&name.as_str()))
+        {
             assert_eq!(plain(field), plain(&message["properties"][name]), "{name}");
             assert_eq!(requires(response, name), requires(message, name), "{name}");
         }

@@ -28,7 +28,7 @@ fn blocks() -> Vec<String> {
 }
 
 /// Where each example is visible, in the order of the documentation: a path, and a value in its answer.
-fn effects() -> [(&'static str, &'static str, Value); 11] {
+fn effects() -> [(&'static str, &'static str, Value); 12] {
     [
         (
             "/api/v1/horses/HK_2023_K417",
@@ -77,6 +77,11 @@ fn effects() -> [(&'static str, &'static str, Value); 11] {
             json!(187.5),
         ),
         ("/api/v1/odds/2026-11-21/3", "/runners/1/win", json!(3.5)),
+        (
+            "/api/v1/odds/2026-11-21/3?market=place_range",
+            "/prices/0/high",
+            json!(1.9),
+        ),
     ]
 }
 

@@ -73,6 +73,67 @@ async fn the_order_of_the_log_decides_between_two_feeders_with_equal_times() {
     );
 }
 
+#[tokio::test]
+async fn markets_of_two_sources_are_served_by_choice_beside_a_board_that_stays_the_same() {
+    let year = Year::new();
+    let race = year.race("11-22", "ST", 4);
+    let quoted =
+        |market: &str, odds: f64, source: &str| race.market(market, odds).under("source", source);
+    let odds_of = async |choice: &str| {
+        let reply = year.get(&(race.path("odds") + choice)).await;
+        (reply.status, reply.json()["prices"][0]["odds"].clone())
+    };
+    year.publish([quoted("quinella", 9.0, "early")]).await;
+    assert_eq!(odds_of("&market=quinella").await, (200, json!(9.0)));
+    let board = year.json(&race.path("odds")).await;
+    assert_eq!((&board["seq"], &board["runners"]), (&json!(0), &json!([])));
+
+    year.publish([race.card("A B"), race.odds("A 2.0, B 3.0")])
+        .await;
+    let board = year.json(&race.path("odds")).await;
+    let last = year
+        .publish([
+            quoted("quinella", 8.0, "tote"),
+            quoted("quinella", 8.5, "exchange"),
+            quoted("trio", 70.0, "tote"),
+            quoted("quinella", 7.5, "tote"),
+        ])
+        .await;
+    for (choice, expected) in [
+        ("&market=quinella", (200, json!(9.0))),
+        ("&market=quinella&source=tote", (200, json!(7.5))),
+        ("&market=quinella&source=exchange", (200, json!(8.5))),
+        ("&market=trio", (200, json!(70.0))),
+        ("&market=trio&source=exchange", (404, Value::Null)),
+        ("&market=quartet", (404, Value::Null)),
+        ("&market=Trio", (400, Value::Null)),
+    ] {
+        assert_eq!(odds_of(choice).await, expected, "{choice}");
+    }
+    let quinella = year
+        .json(&(race.path("odds") + "&market=quinella&source=tote"))
+        .await;
+    assert_eq!(
+        (&quinella["seq"], &quinella["prev_seq"]),
+        (&json!(last), &json!(last - 3))
+    );
+    assert_eq!(year.json(&race.path("odds")).await, board);
+    let sources = year.json(&race.path("odds/sources")).await;
+    let markets = sources["markets"].as_array().unwrap().iter();
+    let markets: Vec<String> = markets
+        .map(|row| {
+            format!("{} {} {}", row["market"], row["source"], row["primary"]).replace('"', "")
+        })
+        .collect();
+    let expected = [
+        "quinella early true",
+        "quinella exchange false",
+        "quinella tote false",
+        "trio tote true",
+    ];
+    assert_eq!(markets, expected);
+}
+
 /// A race from its card to an amendment.
 fn whole_race(race: &Race) -> Vec<Value> {
     vec![

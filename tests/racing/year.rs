@@ -276,6 +276,15 @@ impl Race {
         self.fact("odds.quoted", json!({ "runners": runners }))
     }
 
+    /// The odds of the first two runners together, in a market.
+    pub(super) fn market(&self, market: &str, odds: f64) -> Value {
+        let prices = json!([{ "combination": [1, 2], "odds": odds }]);
+        self.fact(
+            "market.quoted",
+            json!({ "market": market, "prices": prices }),
+        )
+    }
+
     /// The path of a view of this race, by its venue.
     pub(super) fn path(&self, view: &str) -> String {
         let race = format!("{}/{}", self.date(), self.number);

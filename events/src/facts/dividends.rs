@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::invalid;
+use super::{check_combination, invalid};
 use crate::{
     Amount, Currency, DecodeError, PoolCode, RaceNumber, RacingDate, Text, VenueCode, object,
 };
@@ -47,16 +47,13 @@ impl DividendsDeclared {
             return Err(invalid("data.dividends", reason));
         }
         for (index, line) in self.dividends.iter().enumerate() {
-            let error = |field, reason: String| {
-                Err(invalid(format!("data.dividends[{index}].{field}"), reason))
-            };
-            let numbers = line.combination.len();
-            if numbers > Dividend::NUMBERS_MAX {
-                let most = Dividend::NUMBERS_MAX;
-                return error("combination", format!("{numbers} numbers, at most {most}"));
-            }
+            let path = |field| format!("data.dividends[{index}].{field}");
+            check_combination(|| path("combination"), &line.combination)?;
             if line.dividend.is_none() && line.state.is_none() {
-                return error("state", "a line without a dividend has a state".to_owned());
+                return Err(invalid(
+                    path("state"),
+                    "a line without a dividend has a state",
+                ));
             }
         }
         Ok(())
@@ -100,11 +97,6 @@ pub struct Dividend {
     /// Why there is no dividend, or what kind it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<DividendState>,
-}
-
-impl Dividend {
-    /// The largest number of runners in a combination. Pools ask for up to six.
-    const NUMBERS_MAX: usize = 16;
 }
 
 /// Why there is no dividend, or what kind it is.

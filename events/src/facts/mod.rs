@@ -49,6 +49,18 @@ fn check_age(path: impl FnOnce() -> String, age: Option<u8>) -> Result<(), Decod
     Ok(())
 }
 
+/// The largest number of runners in a combination. Pools ask for up to six.
+const COMBINATION_NUMBERS_MAX: usize = 16;
+
+fn check_combination(path: impl FnOnce() -> String, numbers: &[u16]) -> Result<(), DecodeError> {
+    let count = numbers.len();
+    if count > COMBINATION_NUMBERS_MAX {
+        let reason = format!("{count} numbers, at most {COMBINATION_NUMBERS_MAX}");
+        return Err(invalid(path(), reason));
+    }
+    Ok(())
+}
+
 /// Checks a list of runners: its length, and that no horse is in it twice.
 pub(crate) fn check_runners<'a>(
     horses: impl ExactSizeIterator<Item = &'a HorseNo>,

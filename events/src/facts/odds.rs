@@ -1,10 +1,14 @@
 //! Facts about prices.
 
+use std::collections::HashSet;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{check_runners, invalid};
-use crate::{DecodeError, HorseNo, Odds, RaceNumber, RacingDate, Text, VenueCode, object};
+use super::{check_combination, check_runners, invalid};
+use crate::{
+    DecodeError, HorseNo, Odds, PoolCode, RaceNumber, RacingDate, Text, VenueCode, object,
+};
 
 /// Win and place prices of all or some runners of a race. A runner that is left out keeps its price.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -61,7 +65,95 @@ pub struct QuotedRunner {
     pub state: Option<PriceState>,
 }
 
-/// Why a runner has no price.
+/// Prices of a market beside win and place, such as of combinations. One that is left out keeps its price.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MarketQuoted {
+    /// The meeting's date.
+    pub date: RacingDate,
+    /// The meeting's venue.
+    pub venue: VenueCode,
+    /// The race.
+    pub race_number: RaceNumber,
+    /// The pool, such as `quinella` or `place_range`; not `win` or `place`.
+    #[schemars(extend("not" = { "enum": MarketQuoted::MARKETS_OF_RUNNERS }))]
+    pub market: PoolCode,
+    /// The quoted prices, 1 to 1,024.
+    #[serde(deserialize_with = "object::list")]
+    #[schemars(length(min = 1, max = MarketQuoted::PRICES_MAX))]
+    pub prices: Vec<QuotedPrice>,
+}
+
+impl MarketQuoted {
+    /// The largest number of prices of a quote: they fit into an event.
+    const PRICES_MAX: usize = 1_024;
+    /// What [`OddsQuoted`] has.
+    const MARKETS_OF_RUNNERS: [&str; 2] = ["win", "place"];
+
+    pub(crate) fn check(&self) -> Result<(), DecodeError> {
+        if Self::MARKETS_OF_RUNNERS.contains(&self.market.as_str()) {
+            let reason = "win and place are quoted by runner";
+            return Err(invalid("data.market", reason));
+        }
+        let count = self.prices.len();
+        if count == 0 || count > Self::PRICES_MAX {
+            let reason = format!("{count} prices, a quote has 1 to {}", Self::PRICES_MAX);
+            return Err(invalid("data.prices", reason));
+        }
+        let mut seen = HashSet::new();
+        for (index, price) in self.prices.iter().enumerate() {
+            let path = |field| format!("data.prices[{index}].{field}");
+            check_combination(|| path("combination"), &price.combination)?;
+            if price.combination.is_empty() || !seen.insert(&price.combination) {
+                let reason = "a combination has a number, and stands in a quote once";
+                return Err(invalid(path("combination"), reason));
+            }
+            let is_range = price.low.is_some() && price.low <= price.high;
+            let none = price.low.is_none() && price.high.is_none();
+            if !none && (!is_range || price.odds.is_some()) {
+                let reason = "a range has a low and a high price, and no other";
+                return Err(invalid(path("low"), reason));
+            }
+            if none && price.odds.is_none() && price.state.is_none() {
+                return Err(invalid(path("state"), "a line without a price has a state"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The price of a combination of runners in a market.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend(
+    "if" = { "required": ["low"], "properties": { "low": { "type": "number" } } },
+    "then" = {
+        "required": ["high"],
+        "properties": { "high": { "type": "number" }, "odds": { "type": "null" } },
+    },
+    "else" = {
+        "properties": { "high": { "type": "null" } },
+        "if": { "required": ["odds"], "properties": { "odds": { "type": "number" } } },
+        "else": { "required": ["state"], "properties": { "state": { "type": "string" } } },
+    },
+))]
+pub struct QuotedPrice {
+    /// Saddle-cloth numbers, in the order of the finish where the pool asks for it.
+    #[schemars(length(min = 1, max = 16))]
+    pub combination: Vec<u16>,
+    /// The price.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub odds: Option<Odds>,
+    /// The lowest price of a range, instead of `odds`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub low: Option<Odds>,
+    /// The highest price of a range.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub high: Option<Odds>,
+    /// Why there is no price.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<PriceState>,
+}
+
+/// Why a runner or a combination has no price.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PriceState {

@@ -198,6 +198,9 @@ impl<'a> Walk<'a> {
             let mut item = item.clone();
             if item.is_object() {
                 item["horse_no"] = format!("H{n}").into();
+                if item.get("combination").is_some() {
+                    item["combination"] = json!([n]);
+                }
             }
             item
         };

@@ -1,5 +1,6 @@
 //! The rules for events that JSON Schema cannot express, written independently of the decoder.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use serde_json::Value;
@@ -19,7 +20,7 @@ impl Rule {
     }
 }
 
-pub(crate) const RULES: [Rule; 7] = [
+pub(crate) const RULES: [Rule; 9] = [
     Rule {
         says: "An event is at most 64 KiB.",
         broken: |_, event| (event.to_string().len() > 65_536).then_some("too_large"),
@@ -86,7 +87,30 @@ pub(crate) const RULES: [Rule; 7] = [
                 .then_some("invalid_data")
         },
     },
+    Rule {
+        says: "No combination stands twice among the prices.",
+        broken: |_, event| {
+            let mut seen = BTreeSet::new();
+            let mut combinations = prices(event).map(|price| &price["combination"]);
+            combinations
+                .any(|combination| combination.is_array() && !seen.insert(combination.to_string()))
+                .then_some("invalid_data")
+        },
+    },
+    Rule {
+        says: "The low price of a range is not above the high one.",
+        broken: |_, event| {
+            let is_above = |price: &Value| price["low"].as_f64() > price["high"].as_f64();
+            prices(event)
+                .any(|price| price["high"].is_number() && is_above(price))
+                .then_some("invalid_data")
+        },
+    },
 ];
+
+fn prices(event: &Value) -> impl Iterator<Item = &Value> {
+    event["data"]["prices"].as_array().into_iter().flatten()
+}
 
 /// A node of a schema, and the name of its definition, where it has one.
 type Node<'a> = (&'a str, &'a Value);

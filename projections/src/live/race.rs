@@ -10,6 +10,7 @@ use super::message::{self, MessageContext, RunnerChange};
 use super::update::{LiveBoard, LiveMessage, LiveUpdate};
 use crate::effect::Effect;
 use crate::log_clock::LogClock;
+use crate::markets::Markets;
 use crate::newest::Order;
 use crate::odds_board::{self, Board};
 use crate::race::Race;
@@ -25,6 +26,9 @@ pub(crate) struct LiveRace {
     /// Stored under a key of its own, because it changes with every quote.
     #[serde(skip)]
     pub(crate) board: Board,
+    /// Stored under a key for each.
+    #[serde(skip)]
+    pub(crate) markets: Markets,
 }
 
 /// A message that is to be published.

@@ -98,6 +98,7 @@ impl RaceReplay {
                 let folded = race.quote(&key, &recorded, quote, clock, ranking, live);
                 folded.1
             }
+            Event::MarketQuoted(_) => None,
             _ => race.fact(&key, &recorded, clock, live).1,
         })
     }

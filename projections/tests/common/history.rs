@@ -9,8 +9,8 @@ use proptest::sample::subsequence;
 use serde_json::{Value, json};
 
 use super::{
-    Fact, OwnedMessage, Race, card, dividends, going, odds, open, ranked, registered, reinstated,
-    result, rider, status, void, withdrawn,
+    Fact, OwnedMessage, Race, card, dividends, going, market, odds, open, ranked, registered,
+    reinstated, result, rider, status, void, withdrawn,
 };
 
 pub(crate) const HORSES: [&str; 6] = ["A", "B", "C", "D", "E", "F"];
@@ -199,21 +199,64 @@ pub(crate) fn history() -> impl Strategy<Value = Vec<OwnedMessage>> {
 pub(crate) fn history_with_rankings() -> impl Strategy<Value = Vec<OwnedMessage>> {
     let sources = subsequence(vec!["test", "other", "nobody"], 0..=3).prop_shuffle();
     let rankings = prop::collection::vec((any::<prop::sample::Index>(), sources), 0..4);
-    (history(), rankings).prop_map(|(mut log, rankings)| {
-        for ((at, sources), id) in rankings.into_iter().zip(1_000..) {
-            let fact = ranked(&sources);
-            let message = OwnedMessage {
-                seq: 0,
-                stored: 0,
-                subject: fact.subject(),
-                payload: fact.payload(id),
+    (history(), rankings).prop_map(|(log, rankings)| {
+        let rankings = rankings.into_iter().zip(1_000..);
+        with(
+            log,
+            rankings.map(|((at, sources), id)| (at, ranked(&sources), id)),
+        )
+    })
+}
+
+/// A log with these facts, each somewhere, and numbered for its id.
+fn with(
+    mut log: Vec<OwnedMessage>,
+    facts: impl Iterator<Item = (prop::sample::Index, Fact, u64)>,
+) -> Vec<OwnedMessage> {
+    for (at, fact, id) in facts {
+        let message = OwnedMessage {
+            seq: 0,
+            stored: 0,
+            subject: fact.subject(),
+            payload: fact.payload(id),
+        };
+        log.insert(at.index(log.len()), message);
+    }
+    for (message, seq) in log.iter_mut().zip(1..) {
+        (message.seq, message.stored) = (seq, seq);
+    }
+    log
+}
+
+pub(crate) const MARKETS: [&str; 3] = ["quinella", "trio", "place_range"];
+
+/// A log in which markets are quoted, some quotes twice.
+pub(crate) fn history_with_markets() -> impl Strategy<Value = Vec<OwnedMessage>> {
+    let odds = prop_oneof![1 => Just(None), 4 => (1..5_u32).prop_map(Some)];
+    let prices = prop::collection::btree_map(1..6_u32, odds, 1..4);
+    let quote =
+        (race(), prop::sample::select(&MARKETS[..]), prices).prop_map(|(race, pool, prices)| {
+            let line = |(number, odds): (u32, Option<u32>)| match odds {
+                Some(odds) => json!({ "combination": [number, 9], "odds": f64::from(odds) }),
+                None => json!({ "combination": [number, 9], "state": "suspended" }),
             };
-            log.insert(at.index(log.len()), message);
-        }
-        for (message, seq) in log.iter_mut().zip(1..) {
-            (message.seq, message.stored) = (seq, seq);
-        }
-        log
+            let prices: Vec<Value> = prices.into_iter().map(line).collect();
+            market(race, pool, &json!(prices))
+        });
+    let quote = of_a_feeder(quote).prop_map(|entry| match entry {
+        Entry::Fact(fact) => fact,
+        _ => unreachable!("a feeder states facts"),
+    });
+    let places = prop::collection::vec(any::<prop::sample::Index>(), 1..3);
+    let quotes = prop::collection::vec((places, quote), 0..50);
+    (history_with_rankings(), quotes).prop_map(|(log, quotes)| {
+        let quotes = quotes
+            .into_iter()
+            .zip(2_000..)
+            .flat_map(|((places, quote), id)| {
+                places.into_iter().map(move |at| (at, quote.clone(), id))
+            });
+        with(log, quotes)
     })
 }
 
@@ -268,8 +311,8 @@ pub(crate) fn newer(log: &[OwnedMessage]) -> HashSet<u64> {
                 other => other,
             };
         let about = format!(
-            "{} {kind} {} {}",
-            message.subject, data["horse_no"], data["revision"]
+            "{} {kind} {} {} {}",
+            message.subject, data["horse_no"], data["revision"], data["market"]
         );
         // The time of a result does not matter.
         let time = match data["revision"] {

@@ -8,12 +8,12 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use events::{HorseNo, Moment, RaceKey, RaceNumber, RacingDate, VenueCode};
+use events::{HorseNo, Moment, PoolCode, RaceKey, RaceNumber, RacingDate, VenueCode};
 use jiff::{Timestamp, ToSpan};
 use projections::horse_form::RowKind;
 use projections::{
     LogIdentity, Projection, Step, Store, StoredMessage, board_of_source, horse_profile, keys,
-    odds_sources,
+    odds_market, odds_sources,
 };
 use serde_json::{Value, json};
 
@@ -98,7 +98,7 @@ impl Fact {
         let kind = match self.type_name {
             "racing.horse.registered.v1" => return format!("racing.horse.{}", data("horse_no")),
             "racing.sources.ranked.v1" => return "racing.sources".to_owned(),
-            "racing.odds.quoted.v1" => "odds",
+            "racing.odds.quoted.v1" | "racing.market.quoted.v1" => "odds",
             "racing.dividends.declared.v1" => "result",
             result if result.starts_with("racing.result.") => "result",
             _ => "race",
@@ -231,6 +231,12 @@ pub(crate) fn odds(race: Race, prices: &[(&str, Value)]) -> Fact {
     };
     let runners: Vec<Value> = prices.iter().map(runner).collect();
     Fact::of("racing.odds.quoted.v1", race, json!({ "runners": runners }))
+}
+
+/// Prices of a market.
+pub(crate) fn market(race: Race, market: &str, prices: &Value) -> Fact {
+    let data = json!({ "market": market, "prices": prices });
+    Fact::of("racing.market.quoted.v1", race, data)
 }
 
 /// A ranking of sources by an operator.
@@ -424,7 +430,12 @@ impl Fixture {
     /// The sources that have quoted a race.
     pub(crate) fn sources(&self, race: Race) -> Value {
         let sources = odds_sources(self.projection.store(), &key(race));
-        parse(&sources.expect("a healthy store"))["sources"].take()
+        parse(&sources.expect("a healthy store"))
+    }
+
+    /// A market of a source, or of the primary one; null if it was not quoted.
+    pub(crate) fn market(&self, race: Race, market: &str, source: Option<&str>) -> Value {
+        market_of(self.projection.store(), race, market, source)
     }
 
     pub(crate) fn is_open(&self, race: Race) -> bool {
@@ -481,6 +492,12 @@ impl Fixture {
         })
         .collect()
     }
+}
+
+pub(crate) fn market_of(store: &Store, race: Race, market: &str, source: Option<&str>) -> Value {
+    let market = PoolCode::parse(market).expect("a pool");
+    let found = odds_market(store, &key(race), &market, source).expect("a healthy store");
+    found.map_or(Value::Null, |market| parse(&market))
 }
 
 fn parse(json: &[u8]) -> Value {

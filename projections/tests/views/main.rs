@@ -7,6 +7,7 @@ mod clocks;
 mod horse_form;
 mod horse_profile;
 mod live;
+mod markets;
 mod meetings;
 mod odds_board;
 mod odds_sources;

@@ -39,7 +39,7 @@ fn two_sources_of_which_one_is_a_second_behind_keep_their_books_apart() {
     );
     let fixture = fixture.reopen();
     assert_eq!(
-        fixture.sources(RACE),
+        fixture.sources(RACE)["sources"],
         json!([
             { "source": "tote", "primary": true, "seq": 5, "time": "2026-11-21T06:00:12Z",
               "recorded_at": "2026-11-21T09:00:05.123456Z" },
@@ -117,7 +117,10 @@ fn a_race_keeps_the_books_of_its_first_sources() {
     }
     assert_eq!(fixture.when(quote("q", 1, 3.0).id("one")).tally.stale, 0);
     assert_eq!(fixture.board_of(RACE, "q"), Value::Null);
-    assert_eq!(fixture.sources(RACE).as_array().map(Vec::len), Some(16));
+    assert_eq!(
+        fixture.sources(RACE)["sources"].as_array().map(Vec::len),
+        Some(16)
+    );
     assert_eq!(fixture.history(RACE).concat().len(), 17);
     assert_eq!(fixture.when(quote("p", 2, 3.1)).tally.stale, 0);
 }

@@ -1,7 +1,7 @@
 //! The parts of the OpenAPI document that operations refer to: parameters, headers, responses, and the schemas that are
 //! no views.
 
-use events::{EVENT_TYPES, HorseNo, RaceNumber, RacingDate};
+use events::{EVENT_TYPES, HorseNo, PoolCode, RaceNumber, RacingDate};
 use schemars::SchemaGenerator;
 use serde_json::{Value, json};
 
@@ -68,6 +68,7 @@ fn header_references(names: &[&str]) -> Value {
 /// Adds the schemas of the service, and of values in parameters and headers.
 pub(super) fn add_schemas(generator: &mut SchemaGenerator) {
     generator.subschema_for::<HorseNo>();
+    generator.subschema_for::<PoolCode>();
     generator.subschema_for::<RaceNumber>();
     generator.subschema_for::<RacingDate>();
     generator.subschema_for::<ErrorResponse>();
@@ -100,6 +101,7 @@ pub(super) fn parameters() -> Value {
         "file": path("file", "The event's type, with `.json`.", json!({ "type": "string", "enum": files })),
         "name": query("name", "The beginning of the name; case is ignored. All horses without it.", text()),
         "venue": query("venue", "The venue of the meeting, by code or name in any case.", text()),
+        "market": query("market", "Another market than win and place, by its pool.", schema("PoolCode")),
         "source": query("source", "The source whose board it is; that of the primary source without it.", text()),
         "limit": query("limit", "The maximum number of rows. A page ends earlier at 128 KiB of rows.",
             json!({ "type": "integer", "minimum": 1, "maximum": LIMIT_MAX, "default": LIMIT_MAX })),

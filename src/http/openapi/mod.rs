@@ -88,9 +88,9 @@ fn paths() -> Value {
         "/api/v1/racecards/{date}": Operation::new("getRacecard", "Race cards", "The race card of a meeting")
             .with(&["date"]).of_a_meeting().answers("Racecard"),
         "/api/v1/odds/today/{race_number}": Operation::new("getTodaysOddsBoard", "Odds", "The odds board of a race of today")
-            .with(&["race_number", "venue", "source"]).answers("OddsBoard"),
+            .with(&["race_number", "venue", "market", "source"]).answers("OddsBoard"),
         "/api/v1/odds/{date}/{race_number}": Operation::new("getOddsBoard", "Odds", "A race's odds board")
-            .with(&["date", "race_number", "venue", "source"]).answers("OddsBoard"),
+            .with(&["date", "race_number", "venue", "market", "source"]).answers("OddsBoard"),
         "/api/v1/odds/{date}/{race_number}/sources": Operation::new("getOddsSources", "Odds", "The sources that have quoted a race")
             .with(&["date", "race_number", "venue"]).answers("OddsSources"),
         "/api/v1/odds/{date}/{race_number}/history": Operation::new("getOddsHistory", "Odds", "A race's odds board with its quotes, oldest first")

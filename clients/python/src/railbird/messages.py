@@ -202,8 +202,8 @@ class Heartbeat(TypedDict):
 RaceStatus = Literal["scheduled", "open", "closed", "off", "finished", "result", "abandoned"]
 
 
-# Why a runner has no price. `scratched`: It is withdrawn. `suspended`: Betting on it is suspended. `no_market`: Nobody
-# makes a price.
+# Why a runner or a combination has no price. `scratched`: It is withdrawn. `suspended`: Betting on it is suspended.
+# `no_market`: Nobody makes a price.
 PriceState = Literal["scratched", "suspended", "no_market"]
 
 
