@@ -170,6 +170,7 @@ fn subject(event: &Value) -> String {
         Some("horse") => format!("racing.horse.{}", text("horse_no")),
         Some(kind @ ("odds" | "result")) => format!("racing.{kind}.{}", race()),
         Some("dividends") => format!("racing.result.{}", race()),
+        Some("market") => format!("racing.odds.{}", race()),
         Some("sources") => "racing.sources".to_owned(),
         _ => format!("racing.race.{}", race()),
     }

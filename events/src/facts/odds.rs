@@ -75,7 +75,7 @@ pub struct MarketQuoted {
     /// The race.
     pub race_number: RaceNumber,
     /// The pool, such as `quinella` or `place_range`; not `win` or `place`.
-    #[schemars(extend("not" = { "enum": MarketQuoted::MARKETS_OF_RUNNERS }))]
+    #[schemars(extend("not" = { "type": "string", "enum": MarketQuoted::MARKETS_OF_RUNNERS }))]
     pub market: PoolCode,
     /// The quoted prices, 1 to 1,024.
     #[serde(deserialize_with = "object::list")]
