@@ -14,6 +14,7 @@ use crate::log_clock::LogClock;
 use crate::newest::{Newest, Order, identity};
 use crate::odds_board::{self, BoardImage, OddsBoard, OddsSource};
 use crate::race::Race;
+use crate::source_rankings::rank;
 use crate::store::{self, Store, StoreError};
 use crate::{json, keys};
 
@@ -27,7 +28,7 @@ const COMBINATIONS_MAX: usize = 4_096;
 pub(crate) struct Markets(pub(crate) BTreeMap<MarketKey, QuotedMarket>);
 
 /// A market of a source.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct MarketKey {
     pub(crate) market: PoolCode,
     pub(crate) source: String,
@@ -48,7 +49,7 @@ impl MarketKey {
 pub(crate) struct QuotedMarket {
     /// The sequence of its first quote. A quote that cannot be stale made it.
     first_seq: u64,
-    /// The sequences of the latest quote that changed it and of the one before; 0 if there is none.
+    /// The sequence of the latest quote that changed a price, and of the change before; 0 if there is none.
     pub(crate) seq: u64,
     pub(crate) prev_seq: u64,
     /// When the latest one was quoted, and when the log stored it.
@@ -97,12 +98,10 @@ impl Markets {
 
     /// The source that is shown of a market: the one that ranks highest, as of boards.
     fn primary(&self, market: &PoolCode, ranking: &[Text]) -> Option<&MarketKey> {
-        let rank = |key: &MarketKey| ranking.iter().position(|of| of.as_str() == key.source);
         let quoted = self.0.iter().filter(|(key, _)| key.market == *market);
-        let order = |(key, market): &(&MarketKey, &QuotedMarket)| {
-            (rank(key).unwrap_or(ranking.len()), market.first_seq)
-        };
-        quoted.min_by_key(order).map(|(key, _)| key)
+        let highest =
+            quoted.min_by_key(|(key, market)| (rank(ranking, &key.source), market.first_seq));
+        highest.map(|(key, _)| key)
     }
 
     pub(crate) fn sources(&self, ranking: &[Text]) -> Vec<MarketSource<'_>> {
@@ -243,7 +242,7 @@ pub(crate) struct OddsMarket<'a> {
 pub(crate) struct MarketPrice<'a> {
     /// Saddle-cloth numbers, in the order of the finish where the pool asks for it.
     combination: &'a [u16],
-    /// The price; left out if there is none, or a range.
+    /// The price; left out if there is none, and of a range.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "f64")]
     odds: Option<Odds>,

@@ -13,6 +13,7 @@ use crate::json;
 use crate::log_clock::LogClock;
 use crate::newest::{Newest, Order, identity, identity_of};
 use crate::race::{Race, has_room};
+use crate::source_rankings::rank;
 
 /// The number of quotes in one stored value of the history, about 10 KiB. A full chunk is never written again.
 pub(crate) const TICKS_PER_CHUNK: u32 = 32;
@@ -139,9 +140,8 @@ impl Board {
     /// The index of the book whose source ranks highest. Those that are not ranked follow in the order of their first
     /// quotes.
     fn highest_ranked(&self, ranking: &[Text]) -> usize {
-        let rank = |book: &Book| ranking.iter().position(|of| of.as_str() == book.source);
         let books = self.books.iter().enumerate();
-        let highest = books.min_by_key(|(_, book)| rank(book).unwrap_or(ranking.len()));
+        let highest = books.min_by_key(|(_, book)| rank(ranking, &book.source));
         highest.map_or(0, |(index, _)| index)
     }
 
@@ -307,12 +307,8 @@ pub(crate) fn render_of_source(
         prev_seq: book.prev_seq,
         recorded_at: book.recorded_at.to_string(),
     };
-    Some(json::render(&of(
-        key,
-        race,
-        image,
-        runners(race, Some(book)),
-    )))
+    let runners = runners(race, Some(book));
+    Some(json::render(&of(key, race, image, runners)))
 }
 
 fn runners<'a>(race: &'a Race, book: Option<&'a Book>) -> Vec<BoardRunner<'a>> {

@@ -69,7 +69,7 @@ pub fn odds_market(
     market: &PoolCode,
     source: Option<&str>,
 ) -> Result<Option<Vec<u8>>, StoreError> {
-    let (race, _) = read(store, key)?;
+    let race: LiveRace = store.read(&keys::race_state(key))?.unwrap_or_default();
     let markets = markets::read(store, key, Some(market))?;
     Ok(markets.render(key, &race.race, market, source, &ranking(store)))
 }

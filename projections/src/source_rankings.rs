@@ -13,6 +13,12 @@ const RANKINGS_KEPT: usize = 16;
 /// The identities of rankings with one time that are known.
 const RANKING_IDS_MAX: usize = 16;
 
+/// The place of a source in a ranking, 0 for the highest. Sources that are not ranked share the last one.
+pub(crate) fn rank(ranking: &[Text], source: &str) -> usize {
+    let place = ranking.iter().position(|of| of.as_str() == source);
+    place.unwrap_or(ranking.len())
+}
+
 /// A fold of the rankings of sources.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceRankings {

@@ -35,7 +35,7 @@ const SHORT_LOAD: Load = Load {
 };
 const SHORT_FAULTS: usize = 2;
 /// Three services, three servers, the load balancer and all clients share the machine: at twice as much, a replica that
-/// catches up has a quarter of a core.
+/// catches up has a third of a core.
 const LONG_LOAD: Load = Load {
     events_per_second: 250,
     sockets: 0..300,

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{check_combination, invalid};
+use super::{COMBINATION_NUMBERS_MAX, check_combination, invalid};
 use crate::{
     Amount, Currency, DecodeError, PoolCode, RaceNumber, RacingDate, Text, VenueCode, object,
 };
@@ -87,7 +87,7 @@ pub struct Dividend {
         deserialize_with = "object::values",
         skip_serializing_if = "Vec::is_empty"
     )]
-    #[schemars(with = "Option<Vec<u16>>", length(max = 16))]
+    #[schemars(with = "Option<Vec<u16>>", length(max = COMBINATION_NUMBERS_MAX))]
     pub combination: Vec<u16>,
     /// The stake that the dividend is for.
     pub unit: Amount,

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{check_combination, check_runners, invalid};
+use super::{COMBINATION_NUMBERS_MAX, check_combination, check_runners, invalid};
 use crate::{
     DecodeError, HorseNo, Odds, PoolCode, RaceNumber, RacingDate, Text, VenueCode, object,
 };
@@ -137,7 +137,7 @@ impl MarketQuoted {
 ))]
 pub struct QuotedPrice {
     /// Saddle-cloth numbers, in the order of the finish where the pool asks for it.
-    #[schemars(length(min = 1, max = 16))]
+    #[schemars(length(min = 1, max = COMBINATION_NUMBERS_MAX))]
     pub combination: Vec<u16>,
     /// The price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
