@@ -11,6 +11,7 @@ mod markets;
 mod meetings;
 mod odds_board;
 mod odds_sources;
+mod pools;
 mod projection;
 mod race_card;
 mod race_dividends;
