@@ -1,6 +1,6 @@
 //! [`Filter`]: which messages a client is sent.
 
-use events::{HorseNo, ParseError, RaceKey, RaceNumber, RacingDate};
+use events::{HorseNo, ParseError, PoolCode, RaceKey, RaceNumber, RacingDate};
 use projections::LiveKind;
 use schemars::JsonSchema;
 use serde::de::Error as _;
@@ -9,8 +9,8 @@ use serde_json::json;
 
 use crate::feed::Topic;
 
-/// Values in all lists of a filter together. Each message is compared with each of them.
-const VALUES_MAX: usize = 1_000;
+/// Values in all lists of a filter together, and markets. Each message is compared with each of them.
+pub(super) const VALUES_MAX: usize = 1_000;
 /// Bytes of a venue's code or name.
 const VENUE_BYTES_MAX: usize = 256;
 /// Characters of an unknown name that an error message repeats: too few to repeat a key that is in its place.
@@ -260,6 +260,16 @@ fn list<T>(
 ) -> Result<Option<Vec<T>>, ParseError> {
     let values = values.map(values_of);
     values.map(|values| values.map(parse).collect()).transpose()
+}
+
+/// The markets of a query.
+///
+/// # Errors
+/// Returns [`InvalidFilter`] if one is no code, or there are too many.
+pub(crate) fn markets(names: &str) -> Result<Vec<PoolCode>, InvalidFilter> {
+    Filter::check_count(values_of(names).count())?;
+    let markets: Result<_, _> = values_of(names).map(PoolCode::parse).collect();
+    Ok(markets?)
 }
 
 /// The values of a list in a query.

@@ -214,7 +214,7 @@ impl Facts {
     /// has not ended everywhere.
     pub(super) fn check_images(&self, feed: &Feed) -> Result<(), String> {
         let open = RefCell::new(BTreeSet::new());
-        feed.snapshots(|topic| {
+        feed.snapshots(|topic, _| {
             let RaceKey {
                 date,
                 venue,

@@ -87,7 +87,7 @@ impl MarketQuoted {
     /// The largest number of prices of a quote: they fit into an event.
     const PRICES_MAX: usize = 1_024;
     /// What [`OddsQuoted`] has.
-    const MARKETS_OF_RUNNERS: [&str; 2] = ["win", "place"];
+    const MARKETS_OF_RUNNERS: [&str; 3] = ["win", "place", "win_place"];
 
     pub(crate) fn check(&self) -> Result<(), DecodeError> {
         if Self::MARKETS_OF_RUNNERS.contains(&self.market.as_str()) {

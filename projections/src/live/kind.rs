@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The kinds of messages of the live channel about a race.
+/// The kinds of messages of the live channel about a race, but for quotes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum LiveKind {
     /// The odds board changed.

@@ -7,8 +7,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::kind::LiveKind;
+use super::quote::Quote;
 use crate::json::{self, JsonObject};
 use crate::odds_board::{Board, OddsBoard};
+use crate::quotes::EventTimes;
 use crate::race::Race;
 use crate::race_dividends::MeetingRaceDividends;
 use crate::race_result::MeetingRaceResult;
@@ -24,26 +26,17 @@ pub(crate) struct MessageContext<'a> {
 
 impl MessageContext<'_> {
     fn meeting(&self) -> MeetingFields<'_> {
-        MeetingFields {
-            date: self.key.date,
-            venue: self.race.venue_name(self.key),
-            venue_code: &self.key.venue,
-        }
+        MeetingFields::of(self.key, self.race)
     }
 
     fn log(&self) -> LogFields {
-        LogFields {
-            timestamp: self.recorded.envelope.time.to_string(),
-            recorded_at: self.recorded.recorded_at.to_string(),
-            seq: self.recorded.seq,
-            prev_seq: self.prev_seq,
-        }
+        LogFields::of(self.recorded.into(), self.prev_seq)
     }
 }
 
 /// The fields of every message that name the meeting.
 #[derive(Debug, Serialize, JsonSchema)]
-struct MeetingFields<'a> {
+pub(super) struct MeetingFields<'a> {
     /// The meeting's date.
     date: RacingDate,
     /// The racecourse's name.
@@ -54,7 +47,7 @@ struct MeetingFields<'a> {
 
 /// The fields of every message that say when its event happened, and where it is in the log.
 #[derive(Debug, Serialize, JsonSchema)]
-struct LogFields {
+pub(super) struct LogFields {
     /// When it happened according to the feeder, RFC 3339.
     #[schemars(extend("format" = "date-time"))]
     timestamp: String,
@@ -63,8 +56,30 @@ struct LogFields {
     recorded_at: String,
     /// The log sequence of the change.
     seq: u64,
-    /// The `seq` of the previous message of the same `event` about the same race; 0 if there is none.
+    /// The `seq` of the previous message of the same `event` about the same race, and in a quote of the same source and
+    /// market; 0 if there is none.
     prev_seq: u64,
+}
+
+impl<'a> MeetingFields<'a> {
+    pub(super) fn of(key: &'a RaceKey, race: &'a Race) -> Self {
+        Self {
+            date: key.date,
+            venue: race.venue_name(key),
+            venue_code: &key.venue,
+        }
+    }
+}
+
+impl LogFields {
+    pub(super) fn of(event: EventTimes, prev_seq: u64) -> Self {
+        Self {
+            timestamp: event.time.to_string(),
+            recorded_at: event.recorded_at.to_string(),
+            seq: event.seq,
+            prev_seq,
+        }
+    }
 }
 
 /// The full image of a race's board, as in `/api/v1/odds/{date}/{race_number}`.
@@ -262,5 +277,6 @@ pub fn live_schemas(
             "DividendsUpdate",
             DividendsUpdate::<'_>::json_schema(generator),
         ),
+        ("Quote", Quote::<'_>::json_schema(generator)),
     ]
 }

@@ -2,17 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use events::{Envelope, Event, OddsQuoted, RaceKey, Recorded, Text};
+use events::{Envelope, Event, MarketQuoted, OddsQuoted, RaceKey, Recorded, Text};
 use serde::{Deserialize, Serialize};
 
 use super::kind::LiveKind;
 use super::message::{self, MessageContext, RunnerChange};
+use super::quote::LiveQuote;
 use super::update::{LiveBoard, LiveMessage, LiveUpdate};
 use crate::effect::Effect;
 use crate::log_clock::LogClock;
-use crate::markets::Markets;
+use crate::markets::{MarketKey, Markets};
 use crate::newest::Order;
-use crate::odds_board::{self, Board};
+use crate::odds_board::{self, Board, OddsSource};
+use crate::quotes::Quoted;
 use crate::race::Race;
 use crate::{race_dividends, race_result};
 
@@ -51,9 +53,66 @@ impl LiveRace {
         live: bool,
     ) -> (Order, Option<LiveUpdate>) {
         let order = self.board.quote(recorded, quote, clock, ranking);
-        let is_live = live && self.board.seq == recorded.seq;
-        let update = is_live.then(|| self.render_update(key, recorded, &[self.pending_odds()]));
-        (order, update)
+        let source = &recorded.envelope.source;
+        let update = (live && order == Order::New).then(|| {
+            let is_shown = self.board.seq == recorded.seq;
+            let odds = is_shown.then(|| self.pending_odds());
+            let quoted = self.board.quoted(source, Some(quote));
+            let quoted = quoted.map(|quoted| (MarketKey::of_runners(source), quoted));
+            self.render_quoted(key, recorded, odds, quoted)
+        });
+        (order, update.flatten())
+    }
+
+    /// Folds a quote of another market. With `live`, returns what it changed in the live view, if anything.
+    pub(crate) fn quote_market(
+        &mut self,
+        key: &RaceKey,
+        recorded: &Recorded,
+        quote: &MarketQuoted,
+        clock: &LogClock,
+        live: bool,
+    ) -> (Order, Option<LiveUpdate>) {
+        let market = MarketKey::of(quote, recorded);
+        let order = self.markets.quote(&market, recorded, quote, clock);
+        let update = (live && order == Order::New).then(|| {
+            let quoted = self.markets.quoted(&market, Some(quote));
+            let quoted = quoted.map(|quoted| (market, quoted));
+            self.render_quoted(key, recorded, None, quoted)
+        });
+        (order, update.flatten())
+    }
+
+    /// Renders the quote that was folded last, unless it changed no price, and the board if it is on it.
+    fn render_quoted(
+        &self,
+        key: &RaceKey,
+        recorded: &Recorded,
+        odds: Option<PendingMessage>,
+        quoted: Option<(MarketKey, Quoted<'_>)>,
+    ) -> Option<LiveUpdate> {
+        let changed = quoted.filter(|(_, (latest, _))| latest.changed().seq == recorded.seq);
+        let quote = changed.map(|(market, quoted)| LiveQuote::new(key, &self.race, market, quoted));
+        let is_changed = odds.is_some() || quote.is_some();
+        is_changed.then(|| LiveUpdate {
+            quote,
+            ..self.render_update(key, recorded, odds.as_slice())
+        })
+    }
+
+    /// All prices of all sources and markets.
+    pub(crate) fn quotes(&self, key: &RaceKey) -> Vec<LiveQuote> {
+        let sources = self.board.sources();
+        let of_runners = sources.map(|OddsSource { source, .. }| {
+            let quoted = self.board.quoted(source, None);
+            Some((MarketKey::of_runners(source), quoted?))
+        });
+        let markets = self.markets.0.keys();
+        let others =
+            markets.map(|market| Some((market.clone(), self.markets.quoted(market, None)?)));
+        let quoted = of_runners.chain(others).flatten();
+        let quotes = quoted.map(|(market, quoted)| LiveQuote::new(key, &self.race, market, quoted));
+        quotes.collect()
     }
 
     /// Folds any other event about the race. With `live`, returns what it changed in the live view, if anything.
@@ -122,7 +181,12 @@ impl LiveRace {
         recorded: &Recorded,
         pending: &[PendingMessage],
     ) -> LiveUpdate {
-        let board = (self.board.seq > 0).then(|| LiveBoard {
+        let is_quote = matches!(
+            recorded.envelope.event,
+            Event::OddsQuoted(_) | Event::MarketQuoted(_)
+        );
+        let may_change_board = self.board.seq > 0 && !(is_quote && pending.is_empty());
+        let board = may_change_board.then(|| LiveBoard {
             seq: self.board.seq,
             json: odds_board::render(key, &self.race, &self.board),
         });
@@ -153,6 +217,8 @@ impl LiveRace {
             off_time: self.race.off_time(),
             runners: self.race.horses(self.board.horses()),
             board,
+            quote: None,
+            markets: Vec::new(),
         }
     }
 
