@@ -315,7 +315,7 @@ proptest! {
             prop_assert!(update.seq > last_seq);
             last_seq = update.seq;
             let rank = |kind| match kind {
-                LiveKind::Result | LiveKind::Dividends | LiveKind::Runner => 0,
+                LiveKind::Result | LiveKind::Dividends | LiveKind::Runner | LiveKind::Card => 0,
                 LiveKind::Status => 1,
                 LiveKind::Odds => 2,
             };

@@ -48,7 +48,7 @@ pub(super) const BOUNDS: Bounds = Bounds {
     open_races: 1_024,
     open_races_of_meeting: 64,
     closed_races: 256,
-    conflatable: 262_144,
+    conflatable: 524_288,
     prices: 524_288,
 };
 

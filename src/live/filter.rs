@@ -476,11 +476,16 @@ mod tests {
     fn kinds_are_chosen_by_the_names_of_events() {
         let some = Kinds::parse(["result_update", "odds_update"]).expect("two kinds");
         let chosen = LiveKind::ALL.map(|kind| some.contains(kind));
-        assert_eq!(chosen, [true, false, false, true, false]);
+        assert_eq!(chosen, [true, false, false, true, false, false]);
         assert_eq!(json!(some), json!(["odds_update", "result_update"]));
         assert_eq!(
             json!(Kinds::ALL.without(some)),
-            json!(["status_update", "runner_update", "dividends_update"])
+            json!([
+                "status_update",
+                "runner_update",
+                "dividends_update",
+                "card_update"
+            ])
         );
         assert_eq!(some.without(Kinds::ALL), Kinds::parse([]).expect("none"));
         assert!(Kinds::parse(["odds_update", "odds"]).is_err() && Kinds::parse([""]).is_err());

@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use events::{Moment, RaceKey, RaceNumber, RacingDate, VenueCode};
 use jiff::Timestamp;
 use jiff::tz::Offset;
-use projections::{Checkpoint, Store, board_of_source};
+use projections::{Checkpoint, Store, board_of_source, open_races};
 use serde_json::Value;
 
 use super::streams::{Stored, Stream};
-use crate::feed::Feed;
+use crate::feed::{Content, Feed};
 
 /// A smaller step back of the log's clock is none.
 const JITTER_US: i64 = 50_000;
@@ -167,6 +167,7 @@ impl Facts {
                 facts.has_result = true;
                 facts.results.insert(text(&event["id"]));
             }
+            "racing.market.quoted.v1" | "racing.going.changed.v1" => {}
             kind => {
                 let horse = text(&data["horse_no"]);
                 let (latest, is_withdrawn) = facts.withdrawals.entry(horse).or_default();
@@ -243,6 +244,39 @@ impl Facts {
         self.races
             .iter()
             .try_for_each(|(race, facts)| facts.check(race, store))
+    }
+}
+
+/// Checks that new clients get the prices of every market of the open races as the views have them: what a quote
+/// changes has a base.
+pub(super) fn check_market_images(feed: &Feed, store: &Store) -> Result<(), String> {
+    let summary = |message: &[u8]| {
+        let message: Value = serde_json::from_slice(message).expect("JSON");
+        let fields = [
+            "date",
+            "venue_code",
+            "race_number",
+            "source",
+            "market",
+            "seq",
+            "prev_seq",
+            "prices",
+            "runners",
+        ];
+        fields.map(|field| message[field].to_string()).join(" ")
+    };
+    let open = open_races(store).map_err(|error| error.to_string())?;
+    let markets = open.iter().flat_map(|race| &race.markets);
+    let expected: BTreeSet<String> = markets.map(|market| summary(&market.message())).collect();
+    let images = feed
+        .snapshots(|_, content| *content != Content::ODDS)
+        .images;
+    let found: BTreeSet<String> = images.iter().map(|image| summary(image.json())).collect();
+    match expected.symmetric_difference(&found).next() {
+        None => Ok(()),
+        Some(market) => Err(format!(
+            "the image of a market, or of what the views have, is {market}"
+        )),
     }
 }
 

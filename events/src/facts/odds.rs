@@ -74,7 +74,7 @@ pub struct MarketQuoted {
     pub venue: VenueCode,
     /// The race.
     pub race_number: RaceNumber,
-    /// The pool, such as `quinella` or `place_range`; not `win` or `place`.
+    /// The pool, such as `quinella` or `place_range`; not `win`, `place` or `win_place`.
     #[schemars(extend("not" = { "type": "string", "enum": MarketQuoted::MARKETS_OF_RUNNERS }))]
     pub market: PoolCode,
     /// The quoted prices, 1 to 1,024.

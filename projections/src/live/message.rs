@@ -12,6 +12,7 @@ use crate::json::{self, JsonObject};
 use crate::odds_board::{Board, OddsBoard};
 use crate::quotes::EventTimes;
 use crate::race::Race;
+use crate::race_card::RacecardRace;
 use crate::race_dividends::MeetingRaceDividends;
 use crate::race_result::MeetingRaceResult;
 
@@ -213,6 +214,29 @@ pub(crate) fn runner_update(
     })
 }
 
+/// The card after it, or the going, has changed, but for withdrawals and riders. A race that was never quoted has no such
+/// message before another one.
+#[derive(Debug, Serialize, JsonSchema)]
+struct CardUpdate<'a> {
+    #[schemars(extend("const" = "card_update"))]
+    event: &'a str,
+    #[serde(flatten)]
+    meeting: MeetingFields<'a>,
+    #[serde(flatten)]
+    card: RacecardRace<'a>,
+    #[serde(flatten)]
+    log: LogFields,
+}
+
+pub(crate) fn card_update(context: &MessageContext<'_>, card: RacecardRace<'_>) -> Vec<u8> {
+    json::render(&CardUpdate {
+        event: LiveKind::Card.as_str(),
+        meeting: context.meeting(),
+        card,
+        log: context.log(),
+    })
+}
+
 /// The result in force, after it was declared, amended or voided.
 #[derive(Debug, Serialize, JsonSchema)]
 struct ResultUpdate<'a> {
@@ -277,6 +301,7 @@ pub fn live_schemas(
             "DividendsUpdate",
             DividendsUpdate::<'_>::json_schema(generator),
         ),
+        ("CardUpdate", CardUpdate::<'_>::json_schema(generator)),
         ("Quote", Quote::<'_>::json_schema(generator)),
     ]
 }

@@ -16,7 +16,7 @@ use crate::newest::Order;
 use crate::odds_board::{self, Board, OddsSource};
 use crate::quotes::Quoted;
 use crate::race::Race;
-use crate::{race_dividends, race_result};
+use crate::{race_card, race_dividends, race_result};
 
 /// The state of a race: a pure function of the events about it, in their order.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -134,6 +134,10 @@ impl LiveRace {
         if RunnerChange::of(event).is_some() {
             pending.push(self.pending(LiveKind::Runner, recorded.seq));
         }
+        let is_card = matches!(event, Event::RaceDeclared(_) | Event::GoingChanged(_));
+        if is_card && self.has_messages() && self.race.card.is_some() {
+            pending.push(self.pending(LiveKind::Card, recorded.seq));
+        }
         if matches!(effect, Effect::Stated { .. }) {
             let kind = match event {
                 Event::DividendsDeclared(_) => LiveKind::Dividends,
@@ -152,9 +156,14 @@ impl LiveRace {
             self.board.touch(recorded.seq, recorded.recorded_at);
             pending.push(self.pending_odds());
         }
-        let is_live = live && (self.board.seq > 0 || !self.last_seq_by_kind.is_empty());
+        let is_live = live && self.has_messages();
         let update = is_live.then(|| self.render_update(key, recorded, &pending));
         (effect, update)
+    }
+
+    /// Whether any message about the race was to be published.
+    fn has_messages(&self) -> bool {
+        self.board.seq > 0 || !self.last_seq_by_kind.is_empty()
     }
 
     fn pending(&mut self, kind: LiveKind, seq: u64) -> PendingMessage {
@@ -238,6 +247,10 @@ impl LiveRace {
             LiveKind::Result => {
                 let result = race_result::of(context.key, &self.race)?;
                 Some(message::result_update(context, result))
+            }
+            LiveKind::Card => {
+                let card = race_card::of(context.key, &self.race)?;
+                Some(message::card_update(context, card))
             }
             LiveKind::Dividends => {
                 let dividends = race_dividends::of(context.key, &self.race)?;

@@ -10,7 +10,7 @@ use crate::live::batch::{FeedBatch, FeedCursor, SelectedFrames};
 use crate::live::server_message::ServerMessage;
 
 /// Messages that a client may be behind before it is moved on to the latest images.
-const BEHIND_MAX: u64 = 4_096;
+const BEHIND_MAX: u64 = 8_192;
 /// Messages that are taken from the feed at a time for a client that catches up.
 const TAIL_MESSAGES_MAX: usize = 512;
 
