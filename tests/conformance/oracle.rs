@@ -296,9 +296,7 @@ impl Race {
                 if self.card.as_ref() == Some(data) {
                     return Vec::new();
                 }
-                if self.published != [0; 6] {
-                    kinds.push(CARD);
-                }
+                kinds.push(CARD);
                 self.card = Some(data.clone());
                 self.riders.clear();
                 in_image = true;

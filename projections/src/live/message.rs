@@ -214,8 +214,8 @@ pub(crate) fn runner_update(
     })
 }
 
-/// The card after it, or the going, has changed, but for withdrawals and riders. A race that was never quoted has no such
-/// message before another one.
+/// The card of a race after it was declared or replaced, or its going changed. Withdrawals, riders and statuses have
+/// messages of their own.
 #[derive(Debug, Serialize, JsonSchema)]
 struct CardUpdate<'a> {
     #[schemars(extend("const" = "card_update"))]

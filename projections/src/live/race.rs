@@ -135,7 +135,7 @@ impl LiveRace {
             pending.push(self.pending(LiveKind::Runner, recorded.seq));
         }
         let is_card = matches!(event, Event::RaceDeclared(_) | Event::GoingChanged(_));
-        if is_card && self.has_messages() && self.race.card.is_some() {
+        if is_card && self.race.card.is_some() {
             pending.push(self.pending(LiveKind::Card, recorded.seq));
         }
         if matches!(effect, Effect::Stated { .. }) {
@@ -156,14 +156,9 @@ impl LiveRace {
             self.board.touch(recorded.seq, recorded.recorded_at);
             pending.push(self.pending_odds());
         }
-        let is_live = live && self.has_messages();
+        let is_live = live && (self.board.seq > 0 || !self.last_seq_by_kind.is_empty());
         let update = is_live.then(|| self.render_update(key, recorded, &pending));
         (effect, update)
-    }
-
-    /// Whether any message about the race was to be published.
-    fn has_messages(&self) -> bool {
-        self.board.seq > 0 || !self.last_seq_by_kind.is_empty()
     }
 
     fn pending(&mut self, kind: LiveKind, seq: u64) -> PendingMessage {

@@ -323,9 +323,15 @@ fn every_kind_has_the_same_name_on_the_wire_and_in_the_state() {
 }
 
 #[test]
-fn a_card_and_a_going_that_change_are_sent_once_the_race_has_a_message() {
-    let mut fixture = Fixture::given([card(RACE, &["A"])]);
-    assert_eq!(fixture.live_messages(going(RACE, "SOFT")).len(), 0);
+fn a_card_and_a_going_that_change_are_sent() {
+    let mut fixture = Fixture::given([]);
+    assert_eq!(
+        fixture.live_messages(going(RACE, "SOFT")).len(),
+        0,
+        "without a card"
+    );
+    let first = fixture.live_messages(card(RACE, &["A"]).at("06:01:00"));
+    assert_eq!(sequences(first), json!([["card_update", 2, 0]]));
     fixture.when(quote());
     let heavy = fixture.live_messages(going(RACE, "HEAVY"));
     assert_eq!(
