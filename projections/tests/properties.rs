@@ -436,7 +436,7 @@ proptest! {
             for ((_, market), (seq, prices)) in of_race {
                 merged.push((market.clone(), *seq, prices.clone()));
             }
-            let images = open.markets.into_iter().map(|image| {
+            let images = open.markets.into_iter().flatten().map(|image| {
                 let json: Value = serde_json::from_slice(&image.message()).expect("JSON");
                 let prices = image.prices.into_iter().map(|line| (line.of, line.json)).collect();
                 (image.market, json["seq"].as_u64().expect("a number"), prices)

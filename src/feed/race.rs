@@ -27,7 +27,7 @@ pub(super) struct RaceFeed {
     /// The image, encoded when it is first needed.
     snapshot: OnceLock<Frame>,
     marks: VecDeque<OddsMark>,
-    /// `None` once they had too many prices.
+    /// `None` before all of their prices are known, and once these were too many.
     markets: Option<BTreeMap<Content, MarketFeed>>,
 }
 
@@ -46,7 +46,7 @@ impl RaceFeed {
             board: None,
             snapshot: OnceLock::new(),
             marks: VecDeque::new(),
-            markets: Some(BTreeMap::new()),
+            markets: None,
         }
     }
 
@@ -68,7 +68,15 @@ impl RaceFeed {
         }
     }
 
-    /// Takes the prices of a quote.
+    /// Takes all prices of its markets.
+    pub(super) fn begin_markets(&mut self, markets: Vec<LiveQuote>) {
+        self.markets.get_or_insert_default();
+        for market in markets {
+            self.quote(market);
+        }
+    }
+
+    /// Takes the prices of a quote. They change what is known.
     pub(super) fn quote(&mut self, quote: LiveQuote) {
         if let Some(markets) = &mut self.markets {
             let market = Content::Quote(quote.market.clone());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use events::{Moment, RaceKey, RacingDate, VenueCode};
 use jiff::{SignedDuration, Timestamp};
-use projections::{LiveQuote, LiveUpdate, REPLAY_MESSAGES_MAX};
+use projections::{LiveUpdate, REPLAY_MESSAGES_MAX};
 
 use super::frame::Frame;
 use super::message::{
@@ -86,7 +86,7 @@ pub(super) struct FeedState {
     /// The odds marks of earlier messages were dropped.
     marks_from: u64,
     /// The number of prices of the markets of all races.
-    prices: usize,
+    pub(super) prices: usize,
 }
 
 impl FeedState {
@@ -266,8 +266,8 @@ impl FeedState {
                 frame: Frame::text(&[&message.json]),
             });
         }
-        for market in update.markets {
-            self.take_prices(&update.race, market);
+        if let Some(markets) = update.markets {
+            self.take_prices(&update.race, |race| race.begin_markets(markets));
         }
         if let Some(quote) = update.quote {
             let message = FeedMessage {
@@ -278,7 +278,7 @@ impl FeedState {
                 topic,
                 frame: Frame::text(&[&quote.message()]),
             };
-            self.take_prices(&update.race, quote);
+            self.take_prices(&update.race, |race| race.quote(quote));
             self.push(message);
         }
         if closes {
@@ -287,13 +287,13 @@ impl FeedState {
         self.evict();
     }
 
-    /// Takes prices of a market of a race.
-    fn take_prices(&mut self, race: &RaceKey, quote: LiveQuote) {
+    /// Has a race take prices of its markets, unless there are too many.
+    fn take_prices(&mut self, race: &RaceKey, take: impl FnOnce(&mut RaceFeed)) {
         let Some(race) = self.races.get_mut(race) else {
             return;
         };
         let before = race.prices();
-        race.quote(quote);
+        take(race);
         self.prices += race.prices() - before;
         if self.prices > self.bounds.prices {
             self.prices -= race.prices();

@@ -266,7 +266,7 @@ pub(super) fn check_market_images(feed: &Feed, store: &Store) -> Result<(), Stri
         fields.map(|field| message[field].to_string()).join(" ")
     };
     let open = open_races(store).map_err(|error| error.to_string())?;
-    let markets = open.iter().flat_map(|race| &race.markets);
+    let markets = open.iter().flat_map(|race| race.markets.iter().flatten());
     let expected: BTreeSet<String> = markets.map(|market| summary(&market.message())).collect();
     let images = feed
         .snapshots(|_, content| *content != Content::ODDS)

@@ -83,7 +83,7 @@ fn open_race(store: &Store, race: RaceKey) -> Result<Option<LiveUpdate>, StoreEr
         off_time: state.race.off_time(),
         runners: state.race.horses(quoted),
         quote: None,
-        markets: state.quotes(&race),
+        markets: Some(state.quotes(&race)),
         race,
     }))
 }

@@ -52,6 +52,7 @@ impl LiveRace {
         ranking: &[Text],
         live: bool,
     ) -> (Order, Option<LiveUpdate>) {
+        let was_open = self.is_open();
         let order = self.board.quote(recorded, quote, clock, ranking);
         let source = &recorded.envelope.source;
         let update = (live && order == Order::New).then(|| {
@@ -61,7 +62,19 @@ impl LiveRace {
             let quoted = quoted.map(|quoted| (MarketKey::of_runners(source), quoted));
             self.render_quoted(key, recorded, odds, quoted)
         });
-        (order, update.flatten())
+        (order, self.with_markets(key, was_open, update.flatten()))
+    }
+
+    /// Adds the prices of all markets to the update of an event that has opened the race.
+    fn with_markets(
+        &self,
+        key: &RaceKey,
+        was_open: bool,
+        update: Option<LiveUpdate>,
+    ) -> Option<LiveUpdate> {
+        let opens = !was_open && self.is_open();
+        let markets = opens.then(|| self.quotes(key));
+        update.map(|update| LiveUpdate { markets, ..update })
     }
 
     /// Folds a quote of another market. With `live`, returns what it changed in the live view, if anything.
@@ -124,6 +137,7 @@ impl LiveRace {
         live: bool,
     ) -> (Effect, Option<LiveUpdate>) {
         let Envelope { event, .. } = &recorded.envelope;
+        let was_open = self.is_open();
         let status = self.race.status();
         let reason = self.race.status_reason.clone();
         let effect = self.race.apply(recorded, clock);
@@ -158,7 +172,7 @@ impl LiveRace {
         }
         let is_live = live && (self.board.seq > 0 || !self.last_seq_by_kind.is_empty());
         let update = is_live.then(|| self.render_update(key, recorded, &pending));
-        (effect, update)
+        (effect, self.with_markets(key, was_open, update))
     }
 
     fn pending(&mut self, kind: LiveKind, seq: u64) -> PendingMessage {
@@ -222,7 +236,7 @@ impl LiveRace {
             runners: self.race.horses(self.board.horses()),
             board,
             quote: None,
-            markets: Vec::new(),
+            markets: None,
         }
     }
 

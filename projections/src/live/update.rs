@@ -41,8 +41,8 @@ pub struct LiveUpdate {
     pub board: Option<LiveBoard>,
     /// The quote to publish after the messages.
     pub quote: Option<LiveQuote>,
-    /// All prices of its markets; empty if an event made the update.
-    pub markets: Vec<LiveQuote>,
+    /// All prices of its markets, if the event has opened the race; without an event, if it is open.
+    pub markets: Option<Vec<LiveQuote>>,
     /// Whether the race has a board and is not over. If its date has ended everywhere it is closed all the same, which
     /// depends on the whole log: [`Checkpoint::open_from`](crate::Checkpoint::open_from).
     pub open: bool,
