@@ -39,7 +39,11 @@ impl Horse {
         let identity = identity(&recorded.envelope);
         let order = self.registrations.take(recorded, identity, clock);
         if order == Order::New {
-            self.registration = Some(registration.clone());
+            let mut registration = registration.clone();
+            if let Some(earlier) = &self.registration {
+                registration.merge_names(earlier);
+            }
+            self.registration = Some(registration);
         }
         order
     }

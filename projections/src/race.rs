@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use events::{
-    Currency, DeclaredRunner, DividendsDeclared, Event, HorseNo, Moment, RUNNERS_MAX, RaceDeclared,
-    RaceKey, RaceStatus, Recorded, ResultDeclared, ResultRunner, Text,
+    Currency, DeclaredRunner, DividendsDeclared, Event, HorseNo, Moment, Names, RUNNERS_MAX,
+    RaceDeclared, RaceKey, RaceStatus, Recorded, ResultDeclared, ResultRunner, Text,
 };
 use serde::{Deserialize, Serialize};
 
@@ -108,14 +108,14 @@ impl Race {
             }),
             Event::ResultDeclared(result) => {
                 let statement = ResultStatement::Declared(Box::new(result.clone()));
-                self.results.state(recorded, identity, &statement)
+                self.results.state(recorded, identity, statement)
             }
             Event::ResultVoided(void) => {
                 let statement = ResultStatement::Voided(void.clone());
-                self.results.state(recorded, identity, &statement)
+                self.results.state(recorded, identity, statement)
             }
             Event::DividendsDeclared(dividends) => {
-                self.dividends.state(recorded, identity, dividends)
+                (self.dividends).state(recorded, identity, dividends.clone())
             }
             Event::RunnerWithdrawn(_)
             | Event::RunnerReinstated(_)
@@ -135,10 +135,21 @@ impl Race {
     /// Replaces the card, and ends the changes of riders and going since the last one. Returns false if the card is
     /// equal.
     fn declare(&mut self, card: &RaceDeclared) -> bool {
-        if self.card.as_ref() == Some(card) {
+        let mut merged = card.clone();
+        if let Some(earlier) = &self.card {
+            merged.merge_names(earlier);
+        }
+        if self.card.as_ref() == Some(&merged) {
             return false;
         }
-        self.card = Some(card.clone());
+        for (runner, stated) in merged.runners.iter_mut().zip(&card.runners) {
+            // The jockey of the earlier card is not the one that rides.
+            if self.changed_rider(&runner.horse_no).is_some() {
+                runner.jockey.clone_from(&stated.jockey);
+                runner.jockey_names.clone_from(&stated.jockey_names);
+            }
+        }
+        self.card = Some(merged);
         for horse in self.riders.values_mut() {
             horse.in_force = None;
         }
@@ -197,8 +208,17 @@ impl Race {
 
     /// The race's name; empty if unknown.
     pub(crate) fn name(&self) -> &str {
-        let name = self.text(|r| r.race_name.as_ref(), |c| Some(&c.race_name));
-        name.unwrap_or_default()
+        let stated = self.declared().and_then(|r| r.race_name.as_ref().zip(Some(&r.names)));
+        let on_card = self.card.as_ref().map(|c| (&c.race_name, &c.names));
+        Names::best([stated, on_card].into_iter().flatten()).map_or("", Text::as_str)
+    }
+
+    /// The racecourse's name in other languages: the result's, else the card's.
+    pub(crate) fn venue_names(&self) -> Option<&Names> {
+        let stated = self.declared().map(|result| &result.venue_names);
+        let on_card = self.card.as_ref().map(|card| &card.venue_names);
+        let mut names = [stated, on_card].into_iter().flatten();
+        names.find(|names| !names.is_empty())
     }
 
     /// The distance in metres; 0 if unknown.

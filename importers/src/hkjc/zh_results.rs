@@ -12,7 +12,7 @@ use super::brand::name_and_brand;
 use super::course::surface_and_course;
 use super::hong_kong::{self, positions, prize, venue_name};
 use super::horse_ids::HorseIds;
-use super::zh_words::{Translator, margin, venue};
+use super::zh_words::{Translator, chinese, margin, venue, venue_names};
 use crate::input::cells::Cells;
 use crate::input::csv_table::CsvTable;
 use crate::input::files;
@@ -135,10 +135,13 @@ impl ZhResults {
         let track = cells.text("course")?;
         let (surface, course) = surface_and_course(track.as_str())?;
         let translator = &mut self.translator;
+        let race_name = cells.text("race_name")?;
         Ok(RaceHeading {
             venue_name: venue_name(&key.venue),
+            venue_names: venue_names(&key.venue),
+            race_names: chinese(&race_name),
+            race_name,
             going: cells.parsed("going", |text| translator.going(text, track.as_str()))?,
-            race_name: cells.text("race_name")?,
             distance: cells.whole("distance_m")?.unwrap_or(0),
             class: cells.parsed("race_class", |text| translator.class(text))?,
             surface,
@@ -159,15 +162,20 @@ impl ZhResults {
         out: &mut LineItems,
     ) -> Result<ResultRunner, InputError> {
         let (name, brand) = cells.parsed("horse_name", name_and_brand)?;
+        let names = chinese(&name);
         let (horse_no, horse_name) = self.ids.horse_on(&brand, name, Some(day), out)?;
+        let (jockey, trainer) = (cells.text("jockey")?, cells.text("trainer")?);
         let (position, outcome) = cells.parsed("place", placing)?.split();
         Ok(ResultRunner {
             horse_name,
+            names,
             number: known_number(cells.whole("horse_no")?),
             position,
             outcome,
-            jockey: cells.text("jockey")?,
-            trainer: cells.text("trainer")?,
+            jockey_names: chinese(&jockey),
+            jockey,
+            trainer_names: chinese(&trainer),
+            trainer,
             draw: known_number(cells.whole("draw")?),
             weight: known_number(cells.whole("actual_wt_lbs")?),
             finish_time: cells.optional("finish_time", FinishTime::parse)?,

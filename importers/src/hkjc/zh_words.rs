@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use events::{Margin, ParseError, Text, VenueCode};
+use events::{LanguageTag, Margin, Names, ParseError, Text, VenueCode};
 
 use crate::item::LineItems;
 
@@ -130,6 +130,19 @@ impl Translator {
 pub(crate) fn margin(text: &str) -> Result<Margin, ParseError> {
     let word = MARGINS.iter().find(|(chinese, _)| *chinese == text);
     Margin::parse(word.map_or(text, |(_, english)| english))
+}
+
+/// A name that the Chinese pages have, as one in that language.
+pub(crate) fn chinese(name: &Text) -> Names {
+    let language = LanguageTag::parse("zh-Hant").expect("a tag");
+    Names::of(language, name)
+}
+
+/// The name of a racecourse in Chinese.
+pub(crate) fn venue_names(code: &VenueCode) -> Names {
+    let known = VENUES.iter().find(|(_, known)| *known == code.as_str());
+    let name = known.and_then(|(chinese, _)| Text::parse(chinese).ok());
+    chinese(&name.unwrap_or_default())
 }
 
 /// The code of a racecourse.
