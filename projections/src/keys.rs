@@ -74,6 +74,13 @@ pub fn form_row(horse_no: &HorseNo, key: &RaceKey) -> String {
     race(&format!("form/{horse_no}"), key)
 }
 
+/// The horse and the race of such a key. `None` if it is not one.
+pub fn parse_form_row(key: &str) -> Option<(HorseNo, RaceKey)> {
+    let (horse_no, _) = key.strip_prefix("form/")?.split_once('/')?;
+    let race = parse_race(key.strip_prefix("form/")?)?;
+    Some((HorseNo::parse(horse_no).ok()?, race))
+}
+
 /// The first key of a horse's form on or after a date.
 pub fn form_from(horse_no: &HorseNo, date: RacingDate) -> String {
     format!("form/{horse_no}/{date}/")
@@ -122,6 +129,12 @@ pub(crate) fn revision(key: &RaceKey, index: u32) -> String {
 /// A meeting.
 pub fn meeting_view(date: RacingDate, venue: &VenueCode) -> String {
     format!("{MEETINGS}{date}/{venue}")
+}
+
+/// The date and the venue of such a key. `None` if it is not one.
+pub fn parse_meeting(key: &str) -> Option<(RacingDate, VenueCode)> {
+    let (date, venue) = key.strip_prefix(MEETINGS)?.split_once('/')?;
+    Some((RacingDate::parse(date).ok()?, VenueCode::parse(venue).ok()?))
 }
 
 /// The prefix of all meetings of a day, ordered by venue code.

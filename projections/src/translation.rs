@@ -53,12 +53,32 @@ impl Translation {
         self.add_meeting(store, key.date, &key.venue)
     }
 
-    /// Adds the names of a form row: those of its race, of which the horse's own are left to the caller.
+    /// Adds the names of a form row: those of its race, and those in the registration of the horse.
     ///
     /// # Errors
-    /// As [`add_race_with_horses`](Self::add_race_with_horses).
-    pub fn add_form_row(&mut self, store: &Store, key: &RaceKey) -> Result<(), StoreError> {
-        self.add_race(store, key).map(drop)
+    /// Returns a [`StoreError`] if a state cannot be read.
+    pub fn add_form_row(
+        &mut self,
+        store: &Store,
+        horse_no: &HorseNo,
+        key: &RaceKey,
+    ) -> Result<(), StoreError> {
+        self.add_race(store, key)?;
+        self.add_horse(store, horse_no)
+    }
+
+    /// Adds the names of a profile: those in the registration of the horse, and those of its latest race.
+    ///
+    /// # Errors
+    /// Returns a [`StoreError`] if a state cannot be read.
+    pub fn add_profile(&mut self, store: &Store, horse_no: &HorseNo) -> Result<(), StoreError> {
+        self.add_horse(store, horse_no)?;
+        let mut rows = store.scan(&keys::form(horse_no)).rev();
+        let latest = rows.next().transpose()?;
+        if let Some((_, race)) = latest.and_then(|(key, _)| keys::parse_form_row(&key)) {
+            self.add_race(store, &race)?;
+        }
+        Ok(())
     }
 
     fn add_race(&mut self, store: &Store, key: &RaceKey) -> Result<Option<Race>, StoreError> {
@@ -90,10 +110,7 @@ impl Translation {
     }
 
     /// Adds the names in the registration of a horse.
-    ///
-    /// # Errors
-    /// Returns a [`StoreError`] if the state cannot be read.
-    pub fn add_horse(&mut self, store: &Store, horse_no: &HorseNo) -> Result<(), StoreError> {
+    fn add_horse(&mut self, store: &Store, horse_no: &HorseNo) -> Result<(), StoreError> {
         let horse: Option<Horse> = store.read(&keys::horse_state(horse_no))?;
         if let Some(horse) = horse.and_then(|horse| horse.registration) {
             self.add("horse_name", horse.horse_name.as_str(), &horse.names);

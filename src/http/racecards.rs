@@ -9,6 +9,6 @@ use super::routes::Routes;
 pub(super) fn router() -> Routes {
     Routes::default().route(
         "/api/v1/racecards/{date}",
-        resource(&["venue"], |request| races_of_meeting(request, keys::cards)),
+        resource(&["lang", "venue"], |request| races_of_meeting(request, keys::cards)),
     )
 }

@@ -1,5 +1,6 @@
 //! [`ApiRequest`]: an admitted API request with the store that answers it, and the response with its caching headers.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,9 +10,9 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use axum::response::Response;
 use axum::routing::{MethodRouter, get};
-use events::RacingDate;
+use events::{LanguageTag, RaceKey, RacingDate};
 use jiff::Timestamp;
-use projections::{Store, StoreError, View};
+use projections::{Store, StoreError, Translation, View};
 use tokio::time::timeout;
 
 use super::entity_tag::{EntityTag, is_zero_weight};
@@ -42,6 +43,8 @@ pub(super) struct ApiRequest {
     pub(super) uri: Uri,
     pub(super) path: PathParams,
     pub(super) query: QueryParams,
+    /// The language of the names in the answer; that of the contract without it.
+    pub(super) language: Option<LanguageTag>,
     /// The plan of the key.
     plan: Arc<Plan>,
     if_none_match: Option<HeaderValue>,
@@ -86,6 +89,7 @@ impl ApiRequest {
         check_utf8(&parts.uri)?;
         let query = QueryParams::parse(&parts.uri);
         query.check_names(parameters)?;
+        let language = query.language()?;
         if let Some(min_seq) = min_seq(&parts.headers)? {
             wait_for(app, min_seq).await?;
         }
@@ -99,6 +103,7 @@ impl ApiRequest {
             uri: parts.uri.clone(),
             path,
             query,
+            language,
             plan: plan_of(parts)?,
             if_none_match: parts.headers.get(IF_NONE_MATCH).cloned(),
         })
@@ -141,6 +146,31 @@ impl ApiRequest {
                 plan: Arc::clone(&self.plan),
             })
         }
+    }
+
+    /// JSON about a race, in the language of the request.
+    pub(super) fn translate_race<'a>(
+        &self,
+        race: &RaceKey,
+        json: impl Into<Cow<'a, [u8]>>,
+    ) -> Result<Vec<u8>, ApiError> {
+        let json = self.translate(json, |names| names.add_race_with_horses(&self.store, race))?;
+        Ok(json.into_owned())
+    }
+
+    /// JSON in the language of the request. `add` adds the names that it may have.
+    pub(super) fn translate<'a>(
+        &self,
+        json: impl Into<Cow<'a, [u8]>>,
+        add: impl FnOnce(&mut Translation) -> Result<(), StoreError>,
+    ) -> Result<Cow<'a, [u8]>, ApiError> {
+        let json = json.into();
+        let Some(language) = &self.language else {
+            return Ok(json);
+        };
+        let mut names = Translation::to(language.clone());
+        add(&mut names)?;
+        Ok(names.apply(&json).into())
     }
 
     /// Responds with what `read` reads from the store: all of it as of one sequence, however many views it is made of.
