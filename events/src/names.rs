@@ -76,7 +76,12 @@ impl Names {
     /// A name in one language; none if it is empty.
     pub fn of(language: LanguageTag, name: &Text) -> Self {
         let known = Some(name).filter(|name| !name.is_empty());
-        Self(known.map(|name| (language, name.clone())).into_iter().collect())
+        Self(
+            known
+                .map(|name| (language, name.clone()))
+                .into_iter()
+                .collect(),
+        )
     }
 
     /// Whether there are no names.
@@ -193,5 +198,151 @@ impl<'de> Deserialize<'de> for Names {
         }
 
         deserializer.deserialize_any(NamesVisitor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LanguageTag, Names};
+    use crate::Text;
+
+    fn tag(text: &str) -> LanguageTag {
+        LanguageTag::parse(text).expect(text)
+    }
+
+    fn names(json: &str) -> Names {
+        serde_json::from_str(json).expect(json)
+    }
+
+    /// The name and the names after statements in this order.
+    fn merged(statements: &[(&str, &str)], is_person: bool) -> (String, String) {
+        let mut state: Option<(Text, Names)> = None;
+        for (text, json) in statements {
+            let mut statement = (Text::parse(text).expect(text), names(json));
+            if let Some((name, names)) = &state {
+                let merge = if is_person {
+                    Names::merge_person
+                } else {
+                    Names::merge
+                };
+                merge(&mut statement.0, &mut statement.1, (name, names));
+            }
+            state = Some(statement);
+        }
+        let (name, names) = state.expect("a statement");
+        (
+            name.to_string(),
+            serde_json::to_string(&names).expect("names"),
+        )
+    }
+
+    #[test]
+    fn a_language_is_a_tag_in_its_usual_case() {
+        for text in ["zh", "yue", "zh-Hant", "zh-HK", "zh-Hant-HK", "es-419"] {
+            assert_eq!(tag(text).as_str(), text);
+        }
+        for text in [
+            "",
+            "z",
+            "zhong",
+            "ZH",
+            "zh-",
+            "zh-hant",
+            "zh-HANT",
+            "zh-Hant-",
+            "zh-hk",
+            "zh_HK",
+            "zh-HK-Hant",
+            "zh-Hant-HK-x",
+            "zh-Hant-Hant",
+            "中文",
+            "*",
+        ] {
+            assert!(LanguageTag::parse(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_found_by_the_language_with_and_without_its_region_and_script() {
+        let names = names(r#"{"zh-Hant":"沙田","pt":"A"}"#);
+        let found = |language| names.get(&tag(language)).map(Text::as_str);
+        assert_eq!(found("zh-Hant-HK"), Some("沙田"));
+        assert_eq!(found("zh-Hant"), Some("沙田"));
+        assert_eq!(
+            (found("zh"), found("zh-Hans"), found("zh-HK")),
+            (None, None, None)
+        );
+        assert_eq!((found("pt-BR"), found("en")), (Some("A"), None));
+    }
+
+    #[test]
+    fn names_have_a_bound_and_no_language_twice() {
+        let of = |json: &str| serde_json::from_str::<Names>(json);
+        assert!(of("null").expect("none").is_empty());
+        assert!(of(r#"{"zh":" "}"#).expect("an unknown name").is_empty());
+        let list = |count: usize| {
+            let names = (0..count).map(|n| format!("\"{}a\":\"x\"", char::from(b'a' + n as u8)));
+            format!("{{{}}}", names.collect::<Vec<_>>().join(","))
+        };
+        assert!(of(&list(8)).is_ok() && of(&list(9)).is_err());
+        for json in [
+            r#"{"zh":"a","zh":"b"}"#,
+            r#"{"ZH":"a"}"#,
+            r#"{"zh":null}"#,
+            "[]",
+            "\"a\"",
+        ] {
+            assert!(of(json).is_err(), "{json}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_stands_in_never_replaces_another_one() {
+        let english = ("SHA TIN", "{}");
+        let chinese = ("沙田", r#"{"zh-Hant":"沙田"}"#);
+        let both = ("SHA TIN".to_owned(), r#"{"zh-Hant":"沙田"}"#.to_owned());
+        for is_person in [false, true] {
+            assert_eq!(merged(&[english, chinese], is_person), both);
+            assert_eq!(merged(&[chinese, english], is_person), both);
+            assert_eq!(
+                merged(&[chinese, english, chinese, english], is_person),
+                both
+            );
+            let alone = ("沙田".to_owned(), both.1.clone());
+            assert_eq!(merged(&[chinese, chinese], is_person), alone);
+            assert_eq!(
+                merged(&[chinese, ("", "{}")], is_person),
+                alone,
+                "it is unknown"
+            );
+        }
+    }
+
+    #[test]
+    fn a_later_name_replaces_the_one_of_its_language_alone() {
+        let first = ("A", r#"{"ja":"1","zh":"2"}"#);
+        let second = ("A", r#"{"zh":"3"}"#);
+        let expected = ("A".to_owned(), r#"{"ja":"1","zh":"3"}"#.to_owned());
+        assert_eq!(merged(&[first, second], false), expected);
+        let renamed = ("B".to_owned(), r#"{"ja":"1","zh":"2"}"#.to_owned());
+        assert_eq!(merged(&[first, ("B", "{}")], false), renamed);
+    }
+
+    #[test]
+    fn the_names_of_one_person_are_not_given_to_another() {
+        let first = ("A. Quill", r#"{"zh":"夏"}"#);
+        let other = ("C. Finch".to_owned(), "{}".to_owned());
+        assert_eq!(merged(&[first, ("C. Finch", "{}")], true), other);
+        let chinese = ("范".to_owned(), r#"{"zh":"范"}"#.to_owned());
+        assert_eq!(merged(&[first, ("范", r#"{"zh":"范"}"#)], true), chinese);
+    }
+
+    /// The same text in both languages: one file would take the other's for a name that stands in.
+    #[test]
+    fn a_name_that_is_the_same_in_two_languages_stays_that_of_the_field() {
+        let same = ("SMITH", r#"{"zh":"SMITH"}"#);
+        let own = ("SMITH".to_owned(), "{}".to_owned());
+        assert_eq!(merged(&[("SMITH", "{}"), same], false), own);
+        assert_eq!(merged(&[same, ("SMITH", "{}")], false), own);
     }
 }

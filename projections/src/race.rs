@@ -208,7 +208,9 @@ impl Race {
 
     /// The race's name; empty if unknown.
     pub(crate) fn name(&self) -> &str {
-        let stated = self.declared().and_then(|r| r.race_name.as_ref().zip(Some(&r.names)));
+        let stated = self
+            .declared()
+            .and_then(|r| r.race_name.as_ref().zip(Some(&r.names)));
         let on_card = self.card.as_ref().map(|c| (&c.race_name, &c.names));
         Names::best([stated, on_card].into_iter().flatten()).map_or("", Text::as_str)
     }

@@ -19,7 +19,10 @@ const INVALID_AFTER: &str = "after is the position from `next` of the page befor
 
 pub(super) fn router() -> Routes {
     Routes::default()
-        .route("/api/v1/horses", pages(&["after", "lang", "limit", "name"], search))
+        .route(
+            "/api/v1/horses",
+            pages(&["after", "lang", "limit", "name"], search),
+        )
         .route("/api/v1/horses/{horse_no}", resource(&["lang"], profile))
         .route(
             "/api/v1/horses/{horse_no}/form",

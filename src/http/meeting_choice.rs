@@ -114,7 +114,8 @@ pub(super) fn races_of_meeting(
         Some(_) => {
             let races = rows.map(|row| translated(request, row?));
             let json = json.try_list("races", races)?.finish();
-            let add = |names: &mut Translation| names.add_meeting(&request.store, date, &choice.code);
+            let add =
+                |names: &mut Translation| names.add_meeting(&request.store, date, &choice.code);
             request.translate(json, add)?.into_owned()
         }
     };

@@ -40,10 +40,12 @@ fn list(request: &ApiRequest) -> Result<Answer, ApiError> {
             next = next_path("/api/v1/meetings", &request.query, after);
             break;
         }
-        page.push(&request.translate(&*meeting, |names| match keys::parse_meeting(&key) {
-            Some((date, venue)) => names.add_meeting(&request.store, date, &venue),
-            None => Ok(()),
-        })?);
+        page.push(
+            &request.translate(&*meeting, |names| match keys::parse_meeting(&key) {
+                Some((date, venue)) => names.add_meeting(&request.store, date, &venue),
+                None => Ok(()),
+            })?,
+        );
         key_before = key;
     }
     let json = JsonObject::new().list("meetings", page.list());

@@ -9,6 +9,8 @@ use super::routes::Routes;
 pub(super) fn router() -> Routes {
     Routes::default().route(
         "/api/v1/racecards/{date}",
-        resource(&["lang", "venue"], |request| races_of_meeting(request, keys::cards)),
+        resource(&["lang", "venue"], |request| {
+            races_of_meeting(request, keys::cards)
+        }),
     )
 }
