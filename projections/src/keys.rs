@@ -74,13 +74,6 @@ pub fn form_row(horse_no: &HorseNo, key: &RaceKey) -> String {
     race(&format!("form/{horse_no}"), key)
 }
 
-/// The horse and the race of such a key. `None` if it is not one.
-pub fn parse_form_row(key: &str) -> Option<(HorseNo, RaceKey)> {
-    let (horse_no, _) = key.strip_prefix("form/")?.split_once('/')?;
-    let race = parse_race(key.strip_prefix("form/")?)?;
-    Some((HorseNo::parse(horse_no).ok()?, race))
-}
-
 /// The first key of a horse's form on or after a date.
 pub fn form_from(horse_no: &HorseNo, date: RacingDate) -> String {
     format!("form/{horse_no}/{date}/")
@@ -131,12 +124,6 @@ pub fn meeting_view(date: RacingDate, venue: &VenueCode) -> String {
     format!("{MEETINGS}{date}/{venue}")
 }
 
-/// The date and the venue of such a key. `None` if it is not one.
-pub fn parse_meeting(key: &str) -> Option<(RacingDate, VenueCode)> {
-    let (date, venue) = key.strip_prefix(MEETINGS)?.split_once('/')?;
-    Some((RacingDate::parse(date).ok()?, VenueCode::parse(venue).ok()?))
-}
-
 /// The prefix of all meetings of a day, ordered by venue code.
 pub fn meetings_of(date: RacingDate) -> String {
     format!("{MEETINGS}{date}/")
@@ -152,12 +139,13 @@ pub fn boards_of(date: RacingDate) -> String {
     format!("odds/{date}/")
 }
 
-/// The race of a key such as [`board`] or [`open_race`]. `None` if the key is not one of a race.
+/// The race at the end of a key such as [`board`], [`open_race`] or [`form_row`]. `None` if the key is not one of a
+/// race.
 pub fn parse_race(key: &str) -> Option<RaceKey> {
-    let mut parts = key.split('/').skip(1);
-    let date = parts.next()?;
-    let venue = parts.next()?;
+    let mut parts = key.rsplit('/');
     let number = parts.next()?;
+    let venue = parts.next()?;
+    let date = parts.next()?;
     Some(RaceKey {
         date: RacingDate::parse(date).ok()?,
         venue: VenueCode::parse(venue).ok()?,

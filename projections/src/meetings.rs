@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use events::{Moment, Names, RaceKey, RaceStatus, RacingDate, VenueCode};
+use events::{Moment, RaceKey, RaceStatus, RacingDate, VenueCode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -24,8 +24,6 @@ struct RaceSummary {
     /// When the log stored the latest amendment of its official result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     amended_at: Option<Moment>,
-    #[serde(default, skip_serializing_if = "Names::is_empty")]
-    venue_names: Names,
 }
 
 impl Meeting {
@@ -37,24 +35,17 @@ impl Meeting {
             card: race.card.is_some(),
             result: race.results.in_force.is_some(),
             amended_at: race.results.amended_at,
-            venue_names: race.venue_names().cloned().unwrap_or_default(),
         };
         self.races.insert(key.race_number.get(), summary);
     }
 
     /// The name of the venue: that of the first race with another name than the code.
-    pub(crate) fn venue<'a>(&'a self, code: &'a VenueCode) -> &'a str {
+    fn venue<'a>(&'a self, code: &'a VenueCode) -> &'a str {
         self.races
             .values()
             .map(|race| race.venue.as_str())
             .find(|name| *name != code.as_str())
             .unwrap_or(code.as_str())
-    }
-
-    /// The names of the venue in other languages: those of the first race that has some.
-    pub(crate) fn venue_names(&self) -> Option<&Names> {
-        let mut names = self.races.values().map(|race| &race.venue_names);
-        names.find(|names| !names.is_empty())
     }
 
     fn status(&self) -> MeetingStatus {

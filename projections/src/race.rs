@@ -107,15 +107,17 @@ impl Race {
                 set(&mut self.status, fact.status) || reason_changed
             }),
             Event::ResultDeclared(result) => {
-                let statement = ResultStatement::Declared(Box::new(result.clone()));
-                self.results.state(recorded, identity, statement)
+                let mut result = Box::new(result.clone());
+                result.merge_names(self.declared());
+                let statement = ResultStatement::Declared(result);
+                self.results.state(recorded, identity, &statement)
             }
             Event::ResultVoided(void) => {
                 let statement = ResultStatement::Voided(void.clone());
-                self.results.state(recorded, identity, statement)
+                self.results.state(recorded, identity, &statement)
             }
             Event::DividendsDeclared(dividends) => {
-                (self.dividends).state(recorded, identity, dividends.clone())
+                self.dividends.state(recorded, identity, dividends)
             }
             Event::RunnerWithdrawn(_)
             | Event::RunnerReinstated(_)
@@ -136,9 +138,7 @@ impl Race {
     /// equal.
     fn declare(&mut self, card: &RaceDeclared) -> bool {
         let mut merged = card.clone();
-        if let Some(earlier) = &self.card {
-            merged.merge_names(earlier);
-        }
+        merged.merge_names(self.card.as_ref());
         if self.card.as_ref() == Some(&merged) {
             return false;
         }
@@ -208,19 +208,10 @@ impl Race {
 
     /// The race's name; empty if unknown.
     pub(crate) fn name(&self) -> &str {
-        let stated = self
-            .declared()
-            .and_then(|r| r.race_name.as_ref().zip(Some(&r.names)));
+        let result = self.declared();
+        let stated = result.and_then(|r| Some((r.race_name.as_ref()?, &r.names)));
         let on_card = self.card.as_ref().map(|c| (&c.race_name, &c.names));
         Names::best([stated, on_card].into_iter().flatten()).map_or("", Text::as_str)
-    }
-
-    /// The racecourse's name in other languages: the result's, else the card's.
-    pub(crate) fn venue_names(&self) -> Option<&Names> {
-        let stated = self.declared().map(|result| &result.venue_names);
-        let on_card = self.card.as_ref().map(|card| &card.venue_names);
-        let mut names = [stated, on_card].into_iter().flatten();
-        names.find(|names| !names.is_empty())
     }
 
     /// The distance in metres; 0 if unknown.

@@ -15,8 +15,6 @@ const STATEMENT_IDS_MAX: usize = 16;
 
 /// A statement that another one with a higher revision replaces.
 pub(crate) trait Revised: Clone + PartialEq {
-    /// Takes names from the statement before this one.
-    fn merge_names(&mut self, _earlier: &Self) {}
     fn revision(&self) -> u32;
     fn is_official(&self) -> bool;
 }
@@ -60,7 +58,7 @@ impl<T> Statements<T> {
 
 impl<T: Revised> Statements<T> {
     /// Adds a statement.
-    pub(crate) fn state(&mut self, recorded: &Recorded, identity: u64, mut statement: T) -> Effect {
+    pub(crate) fn state(&mut self, recorded: &Recorded, identity: u64, statement: &T) -> Effect {
         if !self.seen.is_new(identity) {
             return Effect::Repeated;
         }
@@ -75,16 +73,13 @@ impl<T: Revised> Statements<T> {
                 Order::Repeated => return Effect::Repeated,
                 Order::Stale => false,
             };
-        if let Some(earlier) = self.in_force.as_ref().filter(|_| in_force) {
-            statement.merge_names(earlier);
-        }
-        if self.in_force.as_ref() == Some(&statement) {
+        if self.in_force.as_ref() == Some(statement) {
             return Effect::Unchanged;
         }
         let index = self.count;
         self.count += 1;
         if in_force {
-            let replaced = self.in_force.replace(statement);
+            let replaced = self.in_force.replace(statement.clone());
             let was_official = replaced.as_ref().is_some_and(T::is_official);
             if was_official || self.amended_at.is_some() {
                 self.amended_at = Some(recorded.recorded_at);
@@ -103,12 +98,6 @@ pub(crate) enum ResultStatement {
 }
 
 impl Revised for ResultStatement {
-    fn merge_names(&mut self, earlier: &Self) {
-        if let (Self::Declared(result), Self::Declared(earlier)) = (self, earlier) {
-            result.merge_names(earlier);
-        }
-    }
-
     fn revision(&self) -> u32 {
         match self {
             Self::Declared(result) => result.revision,

@@ -1,11 +1,9 @@
 //! `/api/v1/horses`: the search by name, a profile, and its form.
 
-use std::borrow::Cow;
-
 use events::HorseNo;
 use projections::horse_form::RowKind;
 use projections::json::JsonObject;
-use projections::{Translation, horse_profile, keys};
+use projections::{horse_profile, keys};
 
 use super::error::ApiError;
 use super::paging::{PageRows, next_path, pages};
@@ -19,14 +17,11 @@ const INVALID_AFTER: &str = "after is the position from `next` of the page befor
 
 pub(super) fn router() -> Routes {
     Routes::default()
-        .route(
-            "/api/v1/horses",
-            pages(&["after", "lang", "limit", "name"], search),
-        )
-        .route("/api/v1/horses/{horse_no}", resource(&["lang"], profile))
+        .route("/api/v1/horses", pages(&["after", "limit", "name"], search))
+        .route("/api/v1/horses/{horse_no}", resource(&[], profile))
         .route(
             "/api/v1/horses/{horse_no}/form",
-            pages(&["after", "before", "lang", "limit"], form),
+            pages(&["after", "before", "limit"], form),
         )
 }
 
@@ -69,10 +64,8 @@ fn profile(request: &ApiRequest) -> Result<Answer, ApiError> {
 fn find(request: &ApiRequest, horse_no: &HorseNo) -> Result<Vec<u8>, ApiError> {
     let value = request.store.get(&keys::profile(horse_no))?;
     let value = value.ok_or_else(|| ApiError::NotFound(format!("No horse {horse_no} is known")))?;
-    let profile = horse_profile::serve(&value, request.app.clock.today())
-        .ok_or_else(|| ApiError::Internal(format!("the profile of {horse_no} is damaged")))?;
-    let add = |names: &mut Translation| names.add_profile(&request.store, horse_no);
-    Ok(request.translate(profile, add)?.into_owned())
+    horse_profile::serve(&value, request.app.clock.today())
+        .ok_or_else(|| ApiError::Internal(format!("the profile of {horse_no} is damaged")))
 }
 
 /// The rows before a date, and after the position of an earlier page, newest first. The limit counts those of `form`.
@@ -101,8 +94,8 @@ fn form(request: &ApiRequest) -> Result<Answer, ApiError> {
             break;
         }
         match RowKind::split(&value) {
-            Some((RowKind::Placed, json)) => placed.push(&translated(request, &key, json)?),
-            Some((RowKind::Unplaced, json)) => unplaced.push(&translated(request, &key, json)?),
+            Some((RowKind::Placed, json)) => placed.push(json),
+            Some((RowKind::Unplaced, json)) => unplaced.push(json),
             _ => {}
         }
         last = key;
@@ -114,18 +107,6 @@ fn form(request: &ApiRequest) -> Result<Answer, ApiError> {
         .list("form", placed.list())
         .list("unplaced", unplaced.list());
     Ok(Answer::page(json, &next))
-}
-
-/// A form row, in the language of the request.
-fn translated<'a>(
-    request: &ApiRequest,
-    key: &str,
-    row: &'a [u8],
-) -> Result<Cow<'a, [u8]>, ApiError> {
-    request.translate(row, |names| match keys::parse_form_row(key) {
-        Some((horse_no, race)) => names.add_form_row(&request.store, &horse_no, &race),
-        None => Ok(()),
-    })
 }
 
 /// The key before which the rows of a page are.

@@ -3,7 +3,7 @@
 use events::{RaceKey, RaceNumber, RacingDate, VenueCode};
 use projections::json::JsonObject;
 use projections::meetings::{ChosenMeeting, MeetingFacts};
-use projections::{Store, Translation, View, keys};
+use projections::{Store, keys};
 
 use super::error::ApiError;
 use super::params::QueryParams;
@@ -108,27 +108,9 @@ pub(super) fn races_of_meeting(
     let venue = request.query.get("venue");
     let choice = MeetingChoice::find(&request.app, &request.store, date, venue)?;
     let rows = request.store.scan(&views_of(date, &choice.code));
-    let json = choice.object();
-    let json = match request.language {
-        None => json.try_list("races", views(rows))?.finish(),
-        Some(_) => {
-            let races = rows.map(|row| translated(request, row?));
-            let json = json.try_list("races", races)?.finish();
-            let add =
-                |names: &mut Translation| names.add_meeting(&request.store, date, &choice.code);
-            request.translate(json, add)?.into_owned()
-        }
-    };
+    let json = choice.object().try_list("races", views(rows))?.finish();
     let links = choice.links(request.uri.path());
     Ok(Answer { json, links })
-}
-
-/// The view of a race, in the language of the request.
-fn translated(request: &ApiRequest, (key, view): (String, View)) -> Result<Vec<u8>, ApiError> {
-    match keys::parse_race(&key) {
-        Some(race) => request.translate_race(&race, &*view),
-        None => Ok(view.to_vec()),
-    }
 }
 
 /// A race of today's primary meeting, or of today's meeting at the `venue` of the query. Returns

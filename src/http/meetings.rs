@@ -11,7 +11,7 @@ use super::routes::Routes;
 pub(super) fn router() -> Routes {
     Routes::default().route(
         "/api/v1/meetings",
-        pages(&["after", "from", "lang", "limit", "to"], list),
+        pages(&["after", "from", "limit", "to"], list),
     )
 }
 
@@ -40,12 +40,7 @@ fn list(request: &ApiRequest) -> Result<Answer, ApiError> {
             next = next_path("/api/v1/meetings", &request.query, after);
             break;
         }
-        page.push(
-            &request.translate(&*meeting, |names| match keys::parse_meeting(&key) {
-                Some((date, venue)) => names.add_meeting(&request.store, date, &venue),
-                None => Ok(()),
-            })?,
-        );
+        page.push(&meeting);
         key_before = key;
     }
     let json = JsonObject::new().list("meetings", page.list());

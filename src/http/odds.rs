@@ -14,15 +14,15 @@ pub(super) fn router() -> Routes {
     Routes::default()
         .route(
             "/api/v1/odds/{date}/{race_number}",
-            resource(&["lang", "market", "source", "venue"], board),
+            resource(&["market", "source", "venue"], board),
         )
         .route(
             "/api/v1/odds/{date}/{race_number}/sources",
-            resource(&["lang", "venue"], sources),
+            resource(&["venue"], sources),
         )
         .route(
             "/api/v1/odds/{date}/{race_number}/history",
-            pages(&["after", "lang", "limit", "venue"], history),
+            pages(&["after", "limit", "venue"], history),
         )
 }
 
@@ -44,15 +44,14 @@ fn board(request: &ApiRequest) -> Result<Answer, ApiError> {
         let reason = format!("No such source or market has been quoted; {sources} lists them");
         ApiError::NotFound(reason)
     })?;
-    Ok(request.translate_race(&race, chosen)?.into())
+    Ok(chosen.into())
 }
 
 /// The sources that have quoted the race.
 fn sources(request: &ApiRequest) -> Result<Answer, ApiError> {
     request.require_odds(None)?;
     let (race, _) = find(request)?;
-    let sources = odds_sources(&request.store, &race)?;
-    Ok(request.translate_race(&race, sources)?.into())
+    Ok(odds_sources(&request.store, &race)?.into())
 }
 
 fn odds_path(race: &RaceKey) -> String {
@@ -65,7 +64,6 @@ fn history(request: &ApiRequest) -> Result<Answer, ApiError> {
     let mut page = PageRows::of(&request.query)?;
     let after = request.query.number("after")?.unwrap_or(0);
     let (race, board) = find(request)?;
-    let board = request.translate_race(&race, board)?;
     let (first, skip) = keys::ticks_from(&race, after);
     let chunks = request.store.range(&first, &(keys::ticks(&race) + "~"));
     let more = page.fill(chunks, skip)?;

@@ -158,9 +158,8 @@ impl QueryParams {
 
     /// The language of names that is asked for.
     pub(super) fn language(&self) -> Result<Option<LanguageTag>, ApiError> {
-        let expected = "lang is a language such as zh-Hant";
-        let parse = |text| LanguageTag::parse(text).map_err(|_| invalid_value(expected, text));
-        self.get("lang").map(parse).transpose()
+        let language = self.get("lang").map(LanguageTag::parse).transpose();
+        language.map_err(|error| ApiError::InvalidParameter(error.to_string()))
     }
 
     pub(super) fn date(&self, name: &str) -> Result<Option<RacingDate>, ApiError> {

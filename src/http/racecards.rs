@@ -9,8 +9,6 @@ use super::routes::Routes;
 pub(super) fn router() -> Routes {
     Routes::default().route(
         "/api/v1/racecards/{date}",
-        resource(&["lang", "venue"], |request| {
-            races_of_meeting(request, keys::cards)
-        }),
+        resource(&["venue"], |request| races_of_meeting(request, keys::cards)),
     )
 }

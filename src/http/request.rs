@@ -1,6 +1,5 @@
 //! [`ApiRequest`]: an admitted API request with the store that answers it, and the response with its caching headers.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use axum::response::Response;
 use axum::routing::{MethodRouter, get};
-use events::{LanguageTag, RaceKey, RacingDate};
+use events::RacingDate;
 use jiff::Timestamp;
 use projections::{Store, StoreError, Translation, View};
 use tokio::time::timeout;
@@ -43,8 +42,6 @@ pub(super) struct ApiRequest {
     pub(super) uri: Uri,
     pub(super) path: PathParams,
     pub(super) query: QueryParams,
-    /// The language of the names in the answer; that of the contract without it.
-    pub(super) language: Option<LanguageTag>,
     /// The plan of the key.
     plan: Arc<Plan>,
     if_none_match: Option<HeaderValue>,
@@ -63,7 +60,7 @@ impl From<Vec<u8>> for Answer {
     }
 }
 
-/// A resource whose query may have these parameters, and no others: a name that is mistyped would give another answer.
+/// A resource whose query may have these parameters and `lang`, and no others: a name that is mistyped would give another answer.
 pub(super) fn resource(
     parameters: &'static [&'static str],
     read: fn(&ApiRequest) -> Result<Answer, ApiError>,
@@ -88,8 +85,10 @@ impl ApiRequest {
         path.check()?;
         check_utf8(&parts.uri)?;
         let query = QueryParams::parse(&parts.uri);
-        query.check_names(parameters)?;
-        let language = query.language()?;
+        let mut known = [parameters, &["lang"]].concat();
+        known.sort_unstable();
+        query.check_names(&known)?;
+        query.language()?;
         if let Some(min_seq) = min_seq(&parts.headers)? {
             wait_for(app, min_seq).await?;
         }
@@ -103,7 +102,6 @@ impl ApiRequest {
             uri: parts.uri.clone(),
             path,
             query,
-            language,
             plan: plan_of(parts)?,
             if_none_match: parts.headers.get(IF_NONE_MATCH).cloned(),
         })
@@ -148,42 +146,27 @@ impl ApiRequest {
         }
     }
 
-    /// JSON about a race, in the language of the request.
-    pub(super) fn translate_race<'a>(
-        &self,
-        race: &RaceKey,
-        json: impl Into<Cow<'a, [u8]>>,
-    ) -> Result<Vec<u8>, ApiError> {
-        let json = self.translate(json, |names| names.add_race_with_horses(&self.store, race))?;
-        Ok(json.into_owned())
-    }
-
-    /// JSON in the language of the request. `add` adds the names that it may have.
-    pub(super) fn translate<'a>(
-        &self,
-        json: impl Into<Cow<'a, [u8]>>,
-        add: impl FnOnce(&mut Translation) -> Result<(), StoreError>,
-    ) -> Result<Cow<'a, [u8]>, ApiError> {
-        let json = json.into();
-        let Some(language) = &self.language else {
-            return Ok(json);
-        };
-        let mut names = Translation::to(language.clone());
-        add(&mut names)?;
-        Ok(names.apply(&json).into())
-    }
-
     /// Responds with what `read` reads from the store: all of it as of one sequence, however many views it is made of.
     /// `read` may be called more than once.
     pub(super) fn answer(
         self,
         read: fn(&Self) -> Result<Answer, ApiError>,
     ) -> Result<Response, ApiError> {
-        let (answer, seq) = self.store.read_consistently(|| read(&self))?;
+        let read = || self.translate(read(&self)?);
+        let (answer, seq) = self.store.read_consistently(read)?;
         match answer {
             Ok(answer) => Ok(self.respond(answer, seq)),
             Err(error) => Err(self.app.unless_caught_up(self.was_caught_up, error)),
         }
+    }
+
+    /// An answer with the names of the language that the request asks for.
+    fn translate(&self, mut answer: Answer) -> Result<Answer, ApiError> {
+        if let Some(language) = self.query.language()? {
+            let names = Translation::of(&answer.json, &language, &self.store)?;
+            answer.json = names.apply(&answer.json);
+        }
+        Ok(answer)
     }
 
     /// Responds with JSON, or with 304 if the client has the same JSON cached.

@@ -13,23 +13,23 @@ pub(super) fn router() -> Routes {
     Routes::default()
         .route(
             "/api/v1/results/{date}",
-            resource(&["lang", "venue"], |request| {
+            resource(&["venue"], |request| {
                 races_of_meeting(request, keys::results)
             }),
         )
         .route(
             "/api/v1/results/{date}/{race_number}",
-            resource(&["lang", "venue"], |request| {
+            resource(&["venue"], |request| {
                 view_of_race(request, RaceAnswer::Result)
             }),
         )
         .route(
             "/api/v1/results/{date}/{race_number}/revisions",
-            pages(&["after", "lang", "limit", "venue"], revisions),
+            pages(&["after", "limit", "venue"], revisions),
         )
         .route(
             "/api/v1/results/{date}/{race_number}/dividends",
-            resource(&["lang", "venue"], |request| {
+            resource(&["venue"], |request| {
                 view_of_race(request, RaceAnswer::Dividends)
             }),
         )
@@ -52,7 +52,6 @@ fn view_of_race(request: &ApiRequest, view: RaceAnswer) -> Result<Answer, ApiErr
     let json = request.store.get(&key)?;
     let json = json.ok_or_else(|| unknown(view, &choice, race.race_number))?;
     let json = choice.object().fields_of(&json).finish();
-    let json = request.translate_race(&race, json)?;
     let links = choice.links(request.uri.path());
     Ok(Answer { json, links })
 }
@@ -76,7 +75,6 @@ fn revisions(request: &ApiRequest) -> Result<Answer, ApiError> {
     let next = page.next(more, after, &path, &request.query);
     let json = choice.object().field("race_number", &race.race_number);
     let mut page = Answer::page(json.list("revisions", page.list()), &next);
-    page.json = request.translate_race(&race, page.json)?;
     page.links.splice(0..0, choice.links(request.uri.path()));
     Ok(page)
 }

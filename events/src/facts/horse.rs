@@ -5,7 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{check_age, check_stakes, invalid};
+use super::{check_age, check_stakes, invalid, merge_names};
 use crate::string_form::string_form;
 use crate::{DecodeError, HorseNo, Names, ParseError, RacingDate, Text, object};
 
@@ -85,16 +85,6 @@ impl HorseRegistered {
         }
     }
 
-    /// Completes the names with those of an earlier registration.
-    pub fn merge_names(&mut self, earlier: &Self) {
-        let trainer = (&earlier.trainer, &earlier.trainer_names);
-        let owner = (&earlier.owner, &earlier.owner_names);
-        let horse = (&earlier.horse_name, &earlier.names);
-        Names::merge(&mut self.horse_name, &mut self.names, horse);
-        Names::merge_person(&mut self.trainer, &mut self.trainer_names, trainer);
-        Names::merge_person(&mut self.owner, &mut self.owner_names, owner);
-    }
-
     pub(crate) fn check(&self) -> Result<(), DecodeError> {
         check_age(|| "data.age".to_owned(), self.age)?;
         if self.age.is_some() != self.age_as_of.is_some() {
@@ -104,6 +94,9 @@ impl HorseRegistered {
         check_stakes(path, self.career.unwrap_or_default().total_stakes)
     }
 }
+
+merge_names!(HorseRegistered: horse_name + names: merge, trainer + trainer_names: merge_person,
+    owner + owner_names: merge_person);
 
 /// Career figures. Each is a count but `total_stakes`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{check_age, check_distance, check_runners, check_stakes, invalid, merge_runners};
+use super::{check_age, check_distance, check_runners, check_stakes, invalid, merge_names};
 use crate::{
     Currency, DecodeError, HorseNo, Moment, Names, RaceKey, RaceNumber, RacingDate, Text,
     VenueCode, object,
@@ -98,15 +98,6 @@ impl RaceDeclared {
         }
     }
 
-    /// Completes the names with those of an earlier card.
-    pub fn merge_names(&mut self, earlier: &Self) {
-        let race = (&earlier.race_name, &earlier.names);
-        Names::merge(&mut self.race_name, &mut self.names, race);
-        let venue = (&earlier.venue_name, &earlier.venue_names);
-        Names::merge_optional(&mut self.venue_name, &mut self.venue_names, venue);
-        self.merge_runners(earlier);
-    }
-
     pub(crate) fn check(&self) -> Result<(), DecodeError> {
         check_runners(self.runners.iter().map(|r| &r.horse_no))?;
         check_distance(self.distance)?;
@@ -123,7 +114,9 @@ impl RaceDeclared {
     }
 }
 
-merge_runners!(RaceDeclared);
+merge_names!(RaceDeclared: race_name + names: merge, venue_name + venue_names: merge_known; runners);
+merge_names!(DeclaredRunner: horse_name + names: merge, jockey + jockey_names: merge_person,
+    trainer + trainer_names: merge_person);
 
 /// The terms of each-way bets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{check_distance, check_runners, check_stakes, invalid, merge_runners};
+use super::{check_distance, check_runners, check_stakes, invalid, merge_names};
 use crate::{
     Currency, DecodeError, FinishTime, HorseNo, Margin, Names, Odds, Outcome, RaceKey, RaceNumber,
     RacingDate, Text, VenueCode, object,
@@ -105,15 +105,6 @@ impl ResultDeclared {
         }
     }
 
-    /// Completes the names with those of an earlier statement.
-    pub fn merge_names(&mut self, earlier: &Self) {
-        let race = (&earlier.race_name, &earlier.names);
-        let venue = (&earlier.venue_name, &earlier.venue_names);
-        Names::merge_optional(&mut self.race_name, &mut self.names, race);
-        Names::merge_optional(&mut self.venue_name, &mut self.venue_names, venue);
-        self.merge_runners(earlier);
-    }
-
     pub(crate) fn check(&self) -> Result<(), DecodeError> {
         check_runners(self.runners.iter().map(|r| &r.horse_no))?;
         for (index, runner) in self.runners.iter().enumerate() {
@@ -139,7 +130,10 @@ impl ResultDeclared {
     }
 }
 
-merge_runners!(ResultDeclared);
+merge_names!(ResultDeclared: race_name + names: merge_known, venue_name + venue_names: merge_known;
+    runners);
+merge_names!(ResultRunner: horse_name + names: merge, jockey + jockey_names: merge_person,
+    trainer + trainer_names: merge_person);
 
 /// The largest number of points of a race at which positions or times are taken: furlongs of the longest races.
 const POINTS_MAX: usize = 32;

@@ -5,14 +5,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use events::{
-    DeclaredRunner, FinishTime, Odds, ParseError, RaceKey, RaceNumber, RacingDate, ResultRunner,
+    DeclaredRunner, FinishTime, Names, Odds, ParseError, RaceKey, RaceNumber, RacingDate,
+    ResultRunner, Text,
 };
 
 use super::brand::name_and_brand;
 use super::course::surface_and_course;
 use super::hong_kong::{self, positions, prize, venue_name};
 use super::horse_ids::HorseIds;
-use super::zh_words::{Translator, chinese, margin, venue, venue_names};
+use super::zh_words::{ALL_WEATHER, Translator, chinese, margin, venue};
 use crate::input::cells::Cells;
 use crate::input::csv_table::CsvTable;
 use crate::input::files;
@@ -138,7 +139,7 @@ impl ZhResults {
         let race_name = cells.text("race_name")?;
         Ok(RaceHeading {
             venue_name: venue_name(&key.venue),
-            venue_names: venue_names(&key.venue),
+            venue_names: cells.parsed("venue", venue_names)?,
             race_names: chinese(&race_name),
             race_name,
             going: cells.parsed("going", |text| translator.going(text, track.as_str()))?,
@@ -188,6 +189,11 @@ impl ZhResults {
             ..ResultRunner::of(horse_no)
         })
     }
+}
+
+/// The name of a racecourse, whose tracks have names of their own.
+fn venue_names(text: &str) -> Result<Names, ParseError> {
+    Text::parse(text.trim_end_matches(ALL_WEATHER)).map(|name| chinese(&name))
 }
 
 /// `23.90 22.71 22.74`.

@@ -43,7 +43,7 @@ const GOINGS: [(&str, &str); 12] = [
 ];
 /// `快地` on the all-weather track. On turf it is `FIRM`.
 const FAST: (&str, &str) = ("快地", "FAST");
-const ALL_WEATHER: &str = "全天候";
+pub(crate) const ALL_WEATHER: &str = "全天候";
 
 #[rustfmt::skip]
 const CLASSES: [(&str, &str); 12] = [
@@ -136,13 +136,6 @@ pub(crate) fn margin(text: &str) -> Result<Margin, ParseError> {
 pub(crate) fn chinese(name: &Text) -> Names {
     let language = LanguageTag::parse("zh-Hant").expect("a tag");
     Names::of(language, name)
-}
-
-/// The name of a racecourse in Chinese.
-pub(crate) fn venue_names(code: &VenueCode) -> Names {
-    let known = VENUES.iter().find(|(_, known)| *known == code.as_str());
-    let name = known.and_then(|(chinese, _)| Text::parse(chinese).ok());
-    chinese(&name.unwrap_or_default())
 }
 
 /// The code of a racecourse.

@@ -1,5 +1,6 @@
 use events::{LanguageTag, VenueCode};
-use projections::{Translation, horse_profile, keys};
+use projections::json::JsonObject;
+use projections::{Translation, keys};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -9,17 +10,18 @@ use crate::common::{
 
 const RACE: Race = ("2026-11-21", "ST", 3);
 
-fn translation(language: &str) -> Translation {
-    Translation::to(LanguageTag::parse(language).expect("a tag"))
+/// An answer in a language.
+fn translated(fixture: &Fixture, answer: &[u8], language: &str) -> Vec<u8> {
+    let language = LanguageTag::parse(language).expect("a tag");
+    let names = Translation::of(answer, &language, fixture.projection.store());
+    names.expect("a healthy store").apply(answer)
 }
 
-/// A view of the race in a language.
+/// A view of the race in a language, as an answer has it: with its meeting.
 fn of_race(fixture: &Fixture, view: &str, language: &str) -> Value {
-    let mut names = translation(language);
-    let added = names.add_race_with_horses(fixture.projection.store(), &key(RACE));
-    added.expect("a healthy store");
     let view = fixture.bytes(view).expect("a view");
-    serde_json::from_slice(&names.apply(&view)).expect("JSON")
+    let answer = JsonObject::of(&json!({ "date": RACE.0, "venue_code": RACE.1 })).fields_of(&view);
+    serde_json::from_slice(&translated(fixture, &answer.finish(), language)).expect("JSON")
 }
 
 fn card_in(fixture: &Fixture, language: &str) -> Value {
@@ -31,14 +33,8 @@ fn result_in(fixture: &Fixture, language: &str) -> Value {
 }
 
 fn profile_in(fixture: &Fixture, horse_no: &str, language: &str) -> Value {
-    let mut names = translation(language);
-    let added = names.add_profile(fixture.projection.store(), &horse(horse_no));
-    added.expect("a healthy store");
-    let view = fixture
-        .bytes(&keys::profile(&horse(horse_no)))
-        .expect("a view");
-    let profile = horse_profile::serve(&view, day("2026-11-21")).expect("a profile");
-    serde_json::from_slice(&names.apply(&profile)).expect("JSON")
+    let profile = fixture.profile(horse_no).to_string();
+    serde_json::from_slice(&translated(fixture, profile.as_bytes(), language)).expect("JSON")
 }
 
 fn chinese(text: &str) -> Value {
@@ -94,9 +90,8 @@ fn a_chinese_file_after_an_english_one_adds_names() {
         assert_eq!(race["going"], "GOOD", "it is no name");
     }
     assert_eq!(
-        card_in(&fixture, "fr"),
-        fixture.card(RACE),
-        "a language without names"
+        card_in(&fixture, "fr")["runners"],
+        fixture.card(RACE)["runners"]
     );
     let profile = profile_in(&fixture, "A", "zh-Hant");
     let names = ["horse_name", "trainer", "owner"].map(|field| &profile[field]);
@@ -169,16 +164,12 @@ fn the_registration_of_a_horse_names_it_in_its_races() {
 
 #[test]
 fn a_meeting_has_the_names_of_its_venue() {
-    let named = card(("2026-11-21", "ST", 2), &["A"]).with("/venue_names", chinese("沙田"));
+    let named = card(("2026-11-21", "ST", 1), &["A"]).with("/venue_names", chinese("沙田"));
     let fixture = Fixture::given([card(RACE, &["A"]), named]);
     let venue = VenueCode::parse("ST").expect("a code");
-    let mut names = translation("zh-Hant");
-    let added = names.add_meeting(fixture.projection.store(), day("2026-11-21"), &venue);
-    added.expect("a healthy store");
-    let view = fixture
-        .bytes(&keys::meeting_view(day("2026-11-21"), &venue))
-        .expect("a view");
-    let meeting: Value = serde_json::from_slice(&names.apply(&view)).expect("JSON");
+    let view = fixture.bytes(&keys::meeting_view(day("2026-11-21"), &venue));
+    let meeting = translated(&fixture, &view.expect("a view"), "zh-Hant");
+    let meeting: Value = serde_json::from_slice(&meeting).expect("JSON");
     assert_eq!(
         (&meeting["venue"], &meeting["venue_code"]),
         (&json!("沙田"), &json!("ST"))
@@ -188,22 +179,27 @@ fn a_meeting_has_the_names_of_its_venue() {
 #[test]
 fn values_that_are_no_names_keep_their_bytes() {
     let fixture = Fixture::given([in_chinese(card(RACE, &["A"])), card(RACE, &["A"])]);
-    let mut names = translation("zh-Hant");
-    let added = names.add_race_with_horses(fixture.projection.store(), &key(RACE));
-    added.expect("a healthy store");
-    let apply = |json: &str| String::from_utf8(names.apply(json.as_bytes())).expect("UTF-8");
+    let race = r#""date":"2026-11-21","venue_code":"ST","race_number":3"#;
+    let in_chinese = |json: &str| {
+        let json = format!("{{{race},{json}}}");
+        String::from_utf8(translated(&fixture, json.as_bytes(), "zh-Hant")).expect("UTF-8")
+    };
     for json in [
-        r#"{"class":"Jockey A","jockey":"Jockey B","list":["jockey","Jockey A"],"n":1.50}"#,
-        r#"{"a":"\"jockey\":\"Jockey A\"","jockey":null,"trainer":"Trainer \"A\\"}"#,
-        r#"{"jockey":"Jockey A"#,
-        "[]",
-        "",
+        r#""class":"Jockey A","jockey":"Jockey B","list":["jockey","Jockey A"],"n":1.50"#,
+        r#""a":"\"jockey\":\"Jockey A\"","jockey":null,"trainer":"Trainer \"A\\""#,
+        r#""a":"x\\","jockey":"Jockey A\\","owner":"Jockey A""#,
     ] {
-        assert_eq!(apply(json), json);
+        assert_eq!(in_chinese(json), format!("{{{race},{json}}}"));
     }
-    let json = r#"{"jockey":"Jockey A","z":2.0,"a":{"trainer":"Trainer A"}}"#;
-    let expected = r#"{"jockey":"中Jockey A","z":2.0,"a":{"trainer":"中Trainer A"}}"#;
-    assert_eq!(apply(json), expected);
+    let json = r#""jockey":"Jockey A","z":2.0,"a":{"trainer":"Trainer A"}"#;
+    let expected = r#""jockey":"中Jockey A","z":2.0,"a":{"trainer":"中Trainer A"}"#;
+    assert_eq!(in_chinese(json), format!("{{{race},{expected}}}"));
+    for json in ["[]", "", "{", "\"x"] {
+        assert_eq!(
+            translated(&fixture, json.as_bytes(), "zh-Hant"),
+            json.as_bytes()
+        );
+    }
 }
 
 /// The facts of a file about a race: its card, its result, and the registrations of its horses, some of which share
