@@ -276,6 +276,9 @@ mod tests {
             (horse.owner.as_str(), horse.trainer.as_str(), horse.age),
             ("馬主甲", "", None)
         );
+        let names = serde_json::to_value([&horse.names, &horse.owner_names, &horse.trainer_names]);
+        let expected = serde_json::json!([{ "zh-Hant": "靜河" }, { "zh-Hant": "馬主甲" }, {}]);
+        assert_eq!(names.expect("JSON"), expected);
         let whole = Career {
             starts: 15,
             wins: 2,

@@ -295,6 +295,30 @@ mod tests {
             ]
         );
         assert_eq!((card.class.as_str(), card.distance), ("4", 1_200));
+        let in_chinese = |name: &str| serde_json::json!({ "zh-Hant": name });
+        for names in [
+            serde_json::to_value([&result.names, &result.venue_names]),
+            serde_json::to_value([&card.names, &card.venue_names]),
+        ] {
+            let expected = [in_chinese("燈籠讓賽"), in_chinese("沙田")];
+            assert_eq!(names.expect("JSON"), serde_json::json!(expected));
+        }
+        let (winner, on_card) = (&result.runners[0], &card.runners[1]);
+        for names in [
+            serde_json::to_value([&winner.names, &winner.jockey_names, &winner.trainer_names]),
+            serde_json::to_value([
+                &on_card.names,
+                &on_card.jockey_names,
+                &on_card.trainer_names,
+            ]),
+        ] {
+            let expected = ["靜河", "騎師", "練馬師"].map(in_chinese);
+            assert_eq!(names.expect("JSON"), serde_json::json!(expected));
+        }
+        assert_eq!(
+            (winner.jockey.as_str(), winner.horse_name.as_str()),
+            ("騎師", "QUIET RIVER")
+        );
         let on_card = card.runners.iter().map(|r| (r.number, r.draw, r.weight));
         assert_eq!(
             on_card.collect::<Vec<_>>(),
