@@ -39,6 +39,7 @@ mod source_rankings;
 mod statements;
 mod store;
 mod stored_message;
+mod translation;
 mod venue;
 
 pub use digest::Digest;
@@ -60,3 +61,4 @@ pub use store::{
     VIEWS_VERSION, View, check_free_space, free_bytes,
 };
 pub use stored_message::StoredMessage;
+pub use translation::Translation;

@@ -288,9 +288,20 @@ export class Board {
     if (message.event === "welcome") this.#welcomed(message);
     if (message.event === "resync") this.#startAgain();
     this.store.apply(message);
+    const hasNames = message.event === "result_update" || message.event === "runner_update";
+    if (hasNames && this.api.isTranslated && message.date === this.date) this.#readTranslated();
     if (message.event !== "snapshot_complete") return;
     this.#opened.resolve();
     this.#readAfterReset();
+  }
+
+  /** Reads the documents again for the names in the visitor's language, which messages do not have. */
+  async #readTranslated() {
+    try {
+      await this.#loadDay(this.date, { isAgain: true });
+    } catch (error) {
+      this.#failed(error);
+    }
   }
 
   #welcomed({ recovered }) {
