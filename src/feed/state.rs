@@ -38,8 +38,8 @@ pub(super) struct Bounds {
 }
 
 /// The messages are some minutes of a busy day: a quote of win and place makes two. Some events make none, so more of
-/// them are kept, in at most 6 MiB. The open races are all of the world on three days. An image has at most 40 KB, and a
-/// price of a market takes about 200 bytes, so the feed takes less than 300 MB however long it runs.
+/// them are kept, in at most 6 MiB. The open races are all of the world on three days. An image has at most 40 KB, and
+/// a price of a market takes about 200 bytes, so the feed takes less than 300 MB however long it runs.
 pub(super) const BOUNDS: Bounds = Bounds {
     messages: 2 * REPLAY_MESSAGES_MAX as usize,
     bytes: 64 * 1024 * 1024,

@@ -11,6 +11,7 @@ use projections::{
     StoredMessage, open_races,
 };
 use proptest::prelude::*;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::frame::Frame;
@@ -194,30 +195,9 @@ impl Model {
         });
         let open = race.board.is_some() && !race.over;
         self.ends += usize::from(!open && (was_open || race.board.is_none()));
-        let messages: Vec<LiveMessage> = messages
-            .into_iter()
-            .map(|(kind, prev_seq)| {
-                let mut json = match (kind, &race.board) {
-                    (LiveKind::Odds, Some(board)) => board.clone(),
-                    _ => json!({ "race_number": race_number, "seq": seq, "prev_seq": prev_seq }),
-                };
-                json["event"] = json!(kind.as_str());
-                let text = json.to_string().into_bytes();
-                self.published.push(Published {
-                    seq,
-                    prev_seq,
-                    content: Content::Kind(kind),
-                    race: race_number,
-                    json,
-                    bytes: text.len(),
-                });
-                LiveMessage {
-                    kind,
-                    prev_seq,
-                    json: text,
-                }
-            })
-            .collect();
+        let messages = messages.into_iter();
+        let messages = messages.map(|(kind, prev_seq)| self.message(race_number, kind, prev_seq));
+        let messages = messages.collect();
         let quote = self.quote(race_number, fact);
         let opens = !was_open && open;
         Some(LiveUpdate {
@@ -233,6 +213,30 @@ impl Model {
             off_time: None,
             runners: Vec::new(),
         })
+    }
+
+    /// Publishes a message that is no quote.
+    fn message(&mut self, race_number: u16, kind: LiveKind, prev_seq: u64) -> LiveMessage {
+        let seq = self.seq;
+        let mut json = match (kind, &self.races[&race_number].board) {
+            (LiveKind::Odds, Some(board)) => board.clone(),
+            _ => json!({ "race_number": race_number, "seq": seq, "prev_seq": prev_seq }),
+        };
+        json["event"] = json!(kind.as_str());
+        let text = json.to_string().into_bytes();
+        self.published.push(Published {
+            seq,
+            prev_seq,
+            content: Content::Kind(kind),
+            race: race_number,
+            json,
+            bytes: text.len(),
+        });
+        LiveMessage {
+            kind,
+            prev_seq,
+            json: text,
+        }
     }
 
     /// Quotes a few prices of a market.
@@ -439,6 +443,16 @@ fn check_resume(feed: &Feed, model: &Model, complete_from: u64, bounds: Bounds) 
     }
 }
 
+/// Checks that all messages but the last have `more`, and removes it.
+fn take_more(messages: &mut [Value]) {
+    let last = messages.len();
+    for (message, n) in messages.iter_mut().zip(1..) {
+        let message = message.as_object_mut().expect("an object");
+        let more = message.remove("more");
+        assert_eq!(more, (n < last).then_some(json!(true)));
+    }
+}
+
 /// Compares the conflated messages from an index on with all messages from there.
 fn check_conflated(
     feed: &Feed,
@@ -498,20 +512,13 @@ fn check_conflated(
             expected.push(image);
         }
         let mut frames: Vec<Value> = frames.iter().map(decode).collect();
-        if let Some((last, others)) = frames.split_last_mut() {
-            assert!(others.iter().all(|other| other["more"] == true));
-            assert_eq!(last["more"], Value::Null);
-        }
+        take_more(&mut frames);
         // Of a race that is not open the prices may not be known; then `prev_seq` of the next quote shows a gap.
         let is_checked = |message: &Value| {
-            let race =
-                &model.races[&u16::try_from(message["race_number"].as_u64().expect("a number"))
-                    .expect("small")];
+            let race = u16::deserialize(&message["race_number"]).expect("a number");
+            let race = &model.races[&race];
             message["event"] != "quote" || race.board.is_some() && !race.over
         };
-        for frame in &mut frames {
-            frame.as_object_mut().expect("an object").remove("more");
-        }
         frames.retain(is_checked);
         expected.retain(is_checked);
         assert_eq!(frames, expected, "from {from}");

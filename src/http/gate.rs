@@ -222,9 +222,9 @@ fn check_head(request: &Request) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// The key of a request: in `X-API-Key`, as a bearer token, or in the query of a WebSocket. An empty header has none, and a bearer
-/// token without the form of a key is one for a proxy. A key that is given twice must be the same, because the quota of
-/// one holder is used: else [`NO_KEY`] is returned.
+/// The key of a request: in `X-API-Key`, as a bearer token, or in the query of a WebSocket. An empty header has none,
+/// and a bearer token without the form of a key is one for a proxy. A key that is given twice must be the same, because
+/// the quota of one holder is used: else [`NO_KEY`] is returned.
 fn api_key<'a>(headers: &'a HeaderMap, of_query: Option<&'a str>) -> Option<&'a str> {
     let of_header = headers.get_all(API_KEY).iter();
     let of_header = of_header.filter(|value| !value.is_empty());

@@ -60,7 +60,8 @@ impl From<Vec<u8>> for Answer {
     }
 }
 
-/// A resource whose query may have these parameters and `lang`, and no others: a name that is mistyped would give another answer.
+/// A resource whose query may have these parameters and `lang`, and no others: a name that is mistyped would give
+/// another answer.
 pub(super) fn resource(
     parameters: &'static [&'static str],
     read: fn(&ApiRequest) -> Result<Answer, ApiError>,

@@ -61,8 +61,8 @@ impl<'de> Deserialize<'de> for Id {
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Op {
     /// Replaces the lists in force by these; without a list, every race is followed. `conflate_ms`, `heartbeat_ms`,
-    /// `events` and `markets` keep their values if they are left out. Answered by `ack`, then by snapshots of the open races that
-    /// were not followed before, or by the messages after `since`, and by `snapshot_complete`.
+    /// `events` and `markets` keep their values if they are left out. Answered by `ack`, then by snapshots of the open
+    /// races that were not followed before, or by the messages after `since`, and by `snapshot_complete`.
     Subscribe,
     /// Removes these values from the lists in force; if a list is then empty, no race is followed. Without a list, no
     /// race is followed. Answered by `ack`.

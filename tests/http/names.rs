@@ -56,6 +56,21 @@ fn translated(value: &Value) -> Value {
     }
 }
 
+const PATHS: [&str; 12] = [
+    "/api/v1/horses?limit=2",
+    "/api/v1/horses/H1?",
+    "/api/v1/horses/P1?",
+    "/api/v1/horses/H1/form?",
+    "/api/v1/results/2026-10-03?",
+    "/api/v1/results/2026-10-03/1?",
+    "/api/v1/results/2026-10-03/1/dividends?",
+    "/api/v1/racecards/2026-10-03?",
+    "/api/v1/odds/2026-10-03/1?",
+    "/api/v1/odds/2026-10-03/1/sources?",
+    "/api/v1/odds/2026-10-03/1/history?",
+    "/api/v1/meetings?",
+];
+
 #[tokio::test]
 async fn every_answer_has_its_names_in_the_language_that_is_asked_for() {
     let nats = Nats::start();
@@ -69,22 +84,8 @@ async fn every_answer_has_its_names_in_the_language_that_is_asked_for() {
     let last = nats.publish(english.clone()).await;
     let railbird = Railbird::start(&nats).await;
     railbird.until_seq(last).await;
-    let paths = [
-        "/api/v1/horses?limit=2",
-        "/api/v1/horses/H1?",
-        "/api/v1/horses/P1?",
-        "/api/v1/horses/H1/form?",
-        "/api/v1/results/2026-10-03?",
-        "/api/v1/results/2026-10-03/1?",
-        "/api/v1/results/2026-10-03/1/dividends?",
-        "/api/v1/racecards/2026-10-03?",
-        "/api/v1/odds/2026-10-03/1?",
-        "/api/v1/odds/2026-10-03/1/sources?",
-        "/api/v1/odds/2026-10-03/1/history?",
-        "/api/v1/meetings?",
-    ];
     let mut answers = Vec::new();
-    for path in paths {
+    for path in PATHS {
         let plain = railbird.get(path).await;
         let asked = railbird.get(&format!("{path}&lang=zh-Hant")).await;
         if !path.contains("limit") {
@@ -99,7 +100,7 @@ async fn every_answer_has_its_names_in_the_language_that_is_asked_for() {
 
     let chinese = english[..3].iter().cloned().map(in_chinese);
     railbird.until_seq(nats.publish(chinese).await).await;
-    for (path, before) in paths.iter().zip(answers) {
+    for (path, before) in PATHS.iter().zip(answers) {
         let plain = railbird.get(path).await;
         let mut after = plain.json();
         if path.starts_with("/api/v1/meetings") {

@@ -1,6 +1,7 @@
 //! Quotes of the markets that a client chose.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use serde_json::{Value, json};
 
@@ -42,6 +43,8 @@ impl Markets {
         json!(known.map(|(seq, prices)| (seq, prices.values().collect::<Vec<_>>())))
     }
 }
+
+const CHOSEN: &str = "markets=win_place,quinella";
 
 fn by(source: &str, mut event: Value) -> Value {
     event["source"] = source.into();
@@ -92,10 +95,9 @@ async fn a_client_gets_the_markets_that_it_chose_and_no_other_client_gets_any() 
         ])
         .await;
     railbird.until_published(seq).await;
-    let chosen = "markets=win_place,quinella";
-    let (mut socket, opening) = railbird.live(chosen).await;
+    let (mut socket, opening) = railbird.live(CHOSEN).await;
     let (mut other, without) = railbird.live("").await;
-    let (mut slow, held) = railbird.live(&format!("{chosen}&conflate_ms=60000")).await;
+    let (mut slow, held) = railbird.live(&format!("{CHOSEN}&conflate_ms=60000")).await;
     assert_eq!(opening[0]["markets"], json!(["win_place", "quinella"]));
     assert_eq!(
         [opening.len(), without.len()],
@@ -142,16 +144,27 @@ async fn a_client_gets_the_markets_that_it_chose_and_no_other_client_gets_any() 
     of_slow.take(&received);
     check(&railbird, &of_slow, &["tote", "exchange", "late"]).await;
 
-    // A client that was away meanwhile misses none, also after a restart of the service.
-    let position = nats.recorded_at(seq).await;
+    resume_after_a_restart(&nats, railbird, data.path(), seq, &opening).await;
+}
+
+/// A client that was away from an event on misses no quote.
+async fn resume_after_a_restart(
+    nats: &Nats,
+    railbird: Railbird,
+    data: &Path,
+    seq: u64,
+    opening: &[Value],
+) {
+    let known = nats.recorded_at(seq).await;
+    let last = railbird.app.feed.position().seq;
     railbird.stop().await;
-    let railbird = Railbird::start_in(&nats, data.path()).await;
-    railbird.until_published(last + 1).await;
-    let known = format!("{chosen}&since={seq}&recorded_at={position}");
-    let (_socket, received) = railbird.live(&known).await;
+    let railbird = Railbird::start_in(nats, data).await;
+    railbird.until_published(last).await;
+    let query = format!("{CHOSEN}&since={seq}&recorded_at={known}");
+    let (_socket, received) = railbird.live(&query).await;
     assert_eq!(received[0]["recovered"], true);
     let mut markets = Markets::default();
-    markets.take(&opening);
+    markets.take(opening);
     markets.take(&received);
     check(&railbird, &markets, &["tote", "exchange", "late"]).await;
 }

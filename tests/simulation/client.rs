@@ -291,7 +291,8 @@ fn conflated<'a>(frames: impl Iterator<Item = &'a Frame>) -> BTreeMap<(String, u
         });
         let race = ["date", "venue_code", "race_number"].map(name).join(" ");
         let race = [race, kind, of_quote.join(" ")].join(" ");
-        // The latest image may have facts that came after the last message about odds, and that of a market has all prices.
+        // The latest image may have facts that came after the last message about odds; that of a market has all
+        // prices.
         let compared = if is_odds { Value::Null } else { message };
         merged.insert((race, n), compared);
     }

@@ -288,7 +288,7 @@ export class Board {
     if (message.event === "welcome") this.#welcomed(message);
     if (message.event === "resync") this.#startAgain();
     this.store.apply(message);
-    const hasNames = message.event === "result_update" || message.event === "runner_update";
+    const hasNames = ["result_update", "runner_update", "card_update"].includes(message.event);
     if (hasNames && this.api.isTranslated && message.date === this.date) this.#readTranslated();
     if (message.event !== "snapshot_complete") return;
     this.#opened.resolve();

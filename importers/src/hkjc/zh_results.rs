@@ -295,6 +295,19 @@ mod tests {
             ]
         );
         assert_eq!((card.class.as_str(), card.distance), ("4", 1_200));
+        let on_card = card.runners.iter().map(|r| (r.number, r.draw, r.weight));
+        assert_eq!(
+            on_card.collect::<Vec<_>>(),
+            [(9, 0, 119), (4, 10, 125), (5, 11, 120)],
+            "a reserve that was not called up is not on the card"
+        );
+    }
+
+    #[test]
+    fn names_are_in_chinese_too() {
+        let row = row(1, "1", "4", "靜河 (A001)", "125,10,1:09.35,9.4");
+        let read = read(&[[HEADER, &row].concat()]);
+        let (result, card) = (&read.results[0], &read.cards[0]);
         let in_chinese = |name: &str| serde_json::json!({ "zh-Hant": name });
         for names in [
             serde_json::to_value([&result.names, &result.venue_names]),
@@ -303,7 +316,7 @@ mod tests {
             let expected = [in_chinese("燈籠讓賽"), in_chinese("沙田")];
             assert_eq!(names.expect("JSON"), serde_json::json!(expected));
         }
-        let (winner, on_card) = (&result.runners[0], &card.runners[1]);
+        let (winner, on_card) = (&result.runners[0], &card.runners[0]);
         for names in [
             serde_json::to_value([&winner.names, &winner.jockey_names, &winner.trainer_names]),
             serde_json::to_value([
@@ -318,12 +331,6 @@ mod tests {
         assert_eq!(
             (winner.jockey.as_str(), winner.horse_name.as_str()),
             ("騎師", "QUIET RIVER")
-        );
-        let on_card = card.runners.iter().map(|r| (r.number, r.draw, r.weight));
-        assert_eq!(
-            on_card.collect::<Vec<_>>(),
-            [(9, 0, 119), (4, 10, 125), (5, 11, 120)],
-            "a reserve that was not called up is not on the card"
         );
     }
 

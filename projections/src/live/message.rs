@@ -1,16 +1,14 @@
 //! The messages of the live channel about a race, as JSON.
 
-use events::{
-    Event, HorseNo, RaceKey, RaceNumber, RaceStatus, RacingDate, Recorded, Text, VenueCode,
-};
+use events::{Event, HorseNo, RaceKey, RaceNumber, RaceStatus, Recorded, Text};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::kind::LiveKind;
-use super::quote::Quote;
+use super::message_fields::{LogFields, MeetingFields};
+use super::quote::QuoteMessage;
 use crate::json::{self, JsonObject};
 use crate::odds_board::{Board, OddsBoard};
-use crate::quotes::EventTimes;
 use crate::race::Race;
 use crate::race_card::RacecardRace;
 use crate::race_dividends::MeetingRaceDividends;
@@ -32,54 +30,6 @@ impl MessageContext<'_> {
 
     fn log(&self) -> LogFields {
         LogFields::of(self.recorded.into(), self.prev_seq)
-    }
-}
-
-/// The fields of every message that name the meeting.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct MeetingFields<'a> {
-    /// The meeting's date.
-    date: RacingDate,
-    /// The racecourse's name.
-    venue: &'a str,
-    /// The racecourse's code.
-    venue_code: &'a VenueCode,
-}
-
-/// The fields of every message that say when its event happened, and where it is in the log.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct LogFields {
-    /// When it happened according to the feeder, RFC 3339.
-    #[schemars(extend("format" = "date-time"))]
-    timestamp: String,
-    /// When the log stored it, RFC 3339, to the microsecond.
-    #[schemars(extend("format" = "date-time"))]
-    recorded_at: String,
-    /// The log sequence of the change.
-    seq: u64,
-    /// The `seq` of the previous message of the same `event` about the same race, and in a quote of the same source and
-    /// market; 0 if there is none.
-    prev_seq: u64,
-}
-
-impl<'a> MeetingFields<'a> {
-    pub(super) fn of(key: &'a RaceKey, race: &'a Race) -> Self {
-        Self {
-            date: key.date,
-            venue: race.venue_name(key),
-            venue_code: &key.venue,
-        }
-    }
-}
-
-impl LogFields {
-    pub(super) fn of(event: EventTimes, prev_seq: u64) -> Self {
-        Self {
-            timestamp: event.time.to_string(),
-            recorded_at: event.recorded_at.to_string(),
-            seq: event.seq,
-            prev_seq,
-        }
     }
 }
 
@@ -302,6 +252,6 @@ pub fn live_schemas(
             DividendsUpdate::<'_>::json_schema(generator),
         ),
         ("CardUpdate", CardUpdate::<'_>::json_schema(generator)),
-        ("Quote", Quote::<'_>::json_schema(generator)),
+        ("Quote", QuoteMessage::<'_>::json_schema(generator)),
     ]
 }

@@ -2,6 +2,7 @@
 
 mod kind;
 mod message;
+mod message_fields;
 mod open_races;
 mod quote;
 mod race;

@@ -4,7 +4,7 @@ use events::{PoolCode, RaceKey, RaceNumber};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::message::{LogFields, MeetingFields};
+use super::message_fields::{LogFields, MeetingFields};
 use crate::json;
 use crate::markets::{MarketKey, MarketPrice};
 use crate::odds_board::QuotedPrices;
@@ -37,7 +37,7 @@ impl LiveQuote {
         } else {
             br#","prices":["#
         };
-        let fields = json::render(&Quote {
+        let fields = json::render(&QuoteMessage {
             event: "quote",
             snapshot: None,
             meeting: MeetingFields::of(key, race),
@@ -71,7 +71,7 @@ pub fn quote_message<'a>(head: &[u8], prices: impl Iterator<Item = &'a Vec<u8>>)
 
 /// Prices of a source in a market: those that it has quoted, as they are after the quote.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct Quote<'a> {
+pub(super) struct QuoteMessage<'a> {
     #[schemars(extend("const" = "quote"))]
     event: &'a str,
     /// Only in a snapshot: these are all prices of the source in the market, whatever was sent before.

@@ -34,8 +34,8 @@ pub struct LiveUpdate {
     pub race: RaceKey,
     /// The racecourse's name.
     pub venue: String,
-    /// The messages to publish, in this order: about the runner, the card, the result or the dividends, about the status, about
-    /// the odds. Empty if only the image or the card changed, or a source that is not shown has quoted.
+    /// The messages to publish, in this order: about the runner, the card, the result or the dividends, about the
+    /// status, about the odds. Empty if only the image changed, or a source that is not shown has quoted.
     pub messages: Vec<LiveMessage>,
     /// The board after the event, if the race has one and the event may have changed it.
     pub board: Option<LiveBoard>,
