@@ -27,6 +27,12 @@ impl MarketFeed {
         self.image = OnceLock::new();
     }
 
+    /// Keeps no prices.
+    pub(super) fn clear(&mut self) {
+        self.prices.clear();
+        self.image = OnceLock::new();
+    }
+
     /// The number of prices.
     pub(super) fn len(&self) -> usize {
         self.prices.len()

@@ -27,8 +27,9 @@ pub(super) struct RaceFeed {
     /// The image, encoded when it is first needed.
     snapshot: OnceLock<Frame>,
     marks: VecDeque<OddsMark>,
-    /// `None` before all of their prices are known, and once these were too many.
-    markets: Option<BTreeMap<Content, MarketFeed>>,
+    markets: BTreeMap<Content, MarketFeed>,
+    /// Whether the markets have all of their prices. False before the race is open, and once these were too many.
+    has_prices: bool,
 }
 
 impl RaceFeed {
@@ -46,7 +47,8 @@ impl RaceFeed {
             board: None,
             snapshot: OnceLock::new(),
             marks: VecDeque::new(),
-            markets: None,
+            markets: BTreeMap::new(),
+            has_prices: false,
         }
     }
 
@@ -70,7 +72,7 @@ impl RaceFeed {
 
     /// Takes all prices of its markets.
     pub(super) fn begin_markets(&mut self, markets: Vec<LiveQuote>) {
-        self.markets.get_or_insert_default();
+        self.has_prices = true;
         for market in markets {
             self.quote(market);
         }
@@ -78,21 +80,21 @@ impl RaceFeed {
 
     /// Takes the prices of a quote. They change what is known.
     pub(super) fn quote(&mut self, quote: LiveQuote) {
-        if let Some(markets) = &mut self.markets {
+        if self.has_prices {
             let market = Content::Quote(quote.market.clone());
-            markets.entry(market).or_default().take(quote);
+            self.markets.entry(market).or_default().take(quote);
         }
     }
 
     /// The number of prices of its markets.
     pub(super) fn prices(&self) -> usize {
-        let markets = self.markets.iter().flat_map(BTreeMap::values);
-        markets.map(MarketFeed::len).sum()
+        self.markets.values().map(MarketFeed::len).sum()
     }
 
     /// Keeps no prices of its markets from now on.
     pub(super) fn drop_markets(&mut self) {
-        self.markets = None;
+        self.has_prices = false;
+        self.markets.values_mut().for_each(MarketFeed::clear);
     }
 
     pub(super) fn meeting(&self) -> (RacingDate, &VenueCode) {
@@ -103,13 +105,12 @@ impl RaceFeed {
     /// Records an odds message, or a quote.
     pub(super) fn mark(&mut self, message: &FeedMessage) {
         let index = message.index;
-        let markets = self.markets.as_mut();
-        if let Some(market) = markets.and_then(|markets| markets.get_mut(&message.content)) {
-            market.latest_index = Some(index);
-        }
         if message.content == Content::ODDS {
             let prev_seq = message.prev_seq;
             self.marks.push_back(OddsMark { index, prev_seq });
+        } else {
+            let market = self.markets.entry(message.content.clone());
+            market.or_default().latest_index = Some(index);
         }
     }
 
@@ -127,7 +128,7 @@ impl RaceFeed {
 
     /// The index of the latest message that may be conflated; `None` before the first one in this process.
     pub(super) fn last_index(&self) -> Option<u64> {
-        let markets = self.markets.iter().flat_map(BTreeMap::values);
+        let markets = self.markets.values();
         let quoted = markets.filter_map(|market| market.latest_index).max();
         self.latest_index().max(quoted)
     }
@@ -149,7 +150,7 @@ impl RaceFeed {
     pub(super) fn images(&self, wants: impl Fn(&Topic, &Content) -> bool) -> Vec<Frame> {
         let wants = |content: &Content| wants(&self.topic, content);
         let board = self.snapshot().filter(|_| wants(&Content::ODDS));
-        let markets = self.markets.iter().flatten();
+        let markets = self.markets.iter().filter(|_| self.has_prices);
         let wanted = markets.filter(|(market, _)| wants(market));
         let markets = wanted.map(|(_, market)| market.image());
         board.into_iter().chain(markets).collect()
@@ -166,7 +167,7 @@ impl RaceFeed {
         let wants = |content: &Content| wants(&self.topic, content);
         let odds = self.latest_index() >= Some(from) && wants(&Content::ODDS);
         let odds = odds.then(|| self.conflated_odds(from, by)).flatten();
-        let markets = self.markets.iter().flatten();
+        let markets = self.markets.iter().filter(|_| self.has_prices);
         let changed = markets.filter_map(|(content, market)| {
             let last = market.latest_index.filter(|last| *last >= from)?;
             wants(content).then(|| (last, market.image()))
