@@ -19,6 +19,8 @@ const JITTER_US: i64 = 50_000;
 const SKEW_US: i64 = 1_000_000;
 /// After a correction of the log's clock, events of the last 10 minutes are no older than those before it.
 const LATE_US: i64 = 600_000_000;
+/// Stands for the price of a horse whose quotes may all be stale.
+const NOT_QUOTED: &str = "not quoted";
 /// A repetition after more statements of a result may be listed once more.
 const STATEMENTS_MAX: usize = 16;
 
@@ -35,6 +37,8 @@ pub(super) struct Facts {
     stored_max: Option<Timestamp>,
     /// By `date/venue/number`.
     races: BTreeMap<String, RaceFacts>,
+    /// The ids of events that are later than the log's clock when it stored them, which counts for their order.
+    ahead: BTreeSet<String>,
 }
 
 #[derive(Default)]
@@ -142,6 +146,9 @@ impl Facts {
         if is_repeated && !self.has_stepped {
             return;
         }
+        if time > message.recorded_at {
+            self.ahead.insert(text(&event["id"]));
+        }
         let data = &event["data"];
         let order = Event {
             time: time.as_microsecond(),
@@ -152,7 +159,8 @@ impl Facts {
             "racing.odds.quoted.v1" => {
                 let runner = &data["runners"][0];
                 let book = facts.book_of(text(&event["source"]));
-                let win = book.wins.entry(text(&runner["horse_no"])).or_default();
+                let win = book.wins.entry(text(&runner["horse_no"]));
+                let win = win.or_insert_with(|| Possible::from([NOT_QUOTED.to_owned()]));
                 book.quotes.take(&order, win, price(&runner["win"]));
             }
             "racing.race.status_changed.v1" => {
@@ -203,6 +211,12 @@ impl Facts {
                 && Some(Moment::from(recorded_at)) == checkpoint.recorded_at
         };
         self.seq == checkpoint.seq && self.log.is_some_and(is_of_log)
+    }
+
+    /// Whether an event was later than the log's clock when it was stored: the order of the log counts for it, in which
+    /// quotes in flight together may have changed places.
+    pub(super) fn was_ahead(&self, id: &str) -> bool {
+        self.ahead.contains(id)
     }
 
     /// The win prices that the board of a source may have for a horse.
@@ -337,10 +351,15 @@ impl RaceFacts {
             let withdrawal = self.withdrawals.get(horse);
             withdrawal.is_some_and(|(_, possible)| possible.contains("true"))
         };
-        let is_shown = |horse: &String, win: &Possible| !win.is_empty() && !may_be_withdrawn(horse);
-        for (horse, win) in book.wins.iter().filter(|(horse, win)| is_shown(horse, win)) {
+        let not_quoted = NOT_QUOTED.to_owned();
+        for (horse, win) in book
+            .wins
+            .iter()
+            .filter(|(horse, _)| !may_be_withdrawn(horse))
+        {
             let what = format!("the price of {horse} on {of}");
-            is_one_of(&what, win, shown.get(&Some(horse.as_str())))?;
+            let shown = shown.get(&Some(horse.as_str())).unwrap_or(&not_quoted);
+            is_one_of(&what, win, Some(shown))?;
         }
         Ok(())
     }
@@ -379,7 +398,8 @@ impl RaceFacts {
 
 impl BookFacts {
     fn has_price(&self) -> bool {
-        self.wins.values().any(|win| !win.is_empty())
+        let mut wins = self.wins.values().flatten();
+        wins.any(|win| win != NOT_QUOTED)
     }
 }
 
