@@ -885,6 +885,7 @@ async fn query_parameters_match_their_schemas() {
             "odds_update,result_update",
             "odds_update,heartbeat",
         ),
+        ("markets", "win_place,quinella", "Quinella"),
         ("conflate_ms", "60000", "60001"),
         ("heartbeat_ms", "1000", "999"),
         ("since", "0", "-1"),
