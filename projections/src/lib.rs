@@ -53,6 +53,7 @@ pub use markets::MarketKey;
 pub use odds_sources::{board_of_source, last_quoted_at, odds_market, odds_sources};
 pub use projection::{BATCH_MESSAGES_MAX, Projection, SourceActivity, Step, Tally};
 pub use quotes::PriceLine;
+pub use race_dividends::pending as pending_dividends;
 pub use rejections::Announcement;
 pub use responses::add_response_schemas;
 pub use source_rankings::SourceRankings;

@@ -777,6 +777,10 @@ fn values(field: &str) -> (Vec<Value>, Vec<Value>) {
             json!([[], ["odds_update", "result_update"], null]),
             json!(["odds_update", ["heartbeat"], [""], [1]]),
         ),
+        "markets" => (
+            json!([[], ["win_place", "quinella"], null]),
+            json!(["quinella", ["Quinella"], [""], [long(33)], [1]]),
+        ),
         "conflate_ms" => (
             json!([0, 1, 60_000, null]),
             json!([-1, 60_001, 1.5, "1", [1]]),

@@ -103,6 +103,12 @@ async fn every_answer_has_its_names_in_the_language_that_is_asked_for() {
     for (path, before) in PATHS.iter().zip(answers) {
         let plain = railbird.get(path).await;
         let mut after = plain.json();
+        if path.starts_with("/api/v1/odds/2026-10-03/1?") {
+            // A changed card is an event about the board, too.
+            for name in ["seq", "prev_seq"] {
+                after[name] = before[name].clone();
+            }
+        }
         if path.starts_with("/api/v1/meetings") {
             // A second statement of an official result amends it.
             after["meetings"][0]["amended_count"] = json!(0);

@@ -1,7 +1,6 @@
 //! The clients in `clients/`, against real services: each test runs for both languages.
 
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 

@@ -241,14 +241,14 @@ export class Board {
     }
   }
 
-  /** Reads the dividends of a race that has a result; none may be declared yet. */
+  /** Reads the dividends of a race that has a result. */
   async loadDividends(race) {
     const path = `results/${race.date}/${race.number}/dividends?venue=${encodeURIComponent(race.venueCode)}`;
     try {
       const { document, seq } = await this.api.get(path);
       race.applyDividends(document, seq);
     } catch (error) {
-      if (error.status !== 404) this.#failed(error);
+      this.#failed(error);
     }
     this.#view?.changed(race);
   }

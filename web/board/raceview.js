@@ -118,8 +118,8 @@ export class RaceView {
     const { dividends } = this.#race;
     if (dividends === this.#shownDividends) return;
     this.#shownDividends = dividends;
-    this.#dividends.hidden = dividends === null;
-    if (dividends === null) return;
+    this.#dividends.hidden = dividends === null || dividends.status === "pending";
+    if (this.#dividends.hidden) return;
     const { status, revision, reason } = dividends;
     this.#dividends.replaceChildren(
       element("h2", {}, "Dividends"),

@@ -322,7 +322,9 @@ export function dividendsTable(race, { currency, dividends }) {
       element(
         "td",
         { class: "number" },
-        [dividend !== undefined && formats.amount(dividend), state && formats.capitalized(state)].filter(Boolean).join(", "),
+        [dividend !== undefined && formats.amount(dividend), state && formats.capitalized(state)]
+          .filter(Boolean)
+          .join(", "),
         dividend !== undefined && element("span", { class: "note" }, `for ${formats.amount(unit)}`),
       ),
     );
