@@ -16,13 +16,13 @@ use projections::Store;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use uuid::Uuid;
 
 use crate::accounts::{self, AccountCommands, KeyCache, Ledger, Revocations, UseLog};
 use crate::clock::Clock;
 use crate::feed::Feed;
-use crate::health::{FeedMonitor, Health, Sources};
+use crate::health::{FeedMonitor, Health};
 use crate::http::state::{App, DevKey, Pages};
 use crate::http::{
     self, AccessLog, AdminAccess, AsyncApiDocuments, HttpServer, Origins, SignUpOutcome,
@@ -55,8 +55,6 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
 /// The time to write the views to disk at the shutdown.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 const NOT_FLUSHED: &str = "flush failed; the next start reads the missing events from the log";
-/// The pause after the connection that receives which sources are alive was closed.
-const SOURCES_RETRY: Duration = Duration::from_secs(10);
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(60 * 60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -160,7 +158,8 @@ impl Service {
         let fold = start.fold(views, &logs, plain.transpose()?);
         let accounts = start.follow_accounts(&logs)?;
         let health = health(&config, &logs, &fold, &accounts, &draining);
-        start.follow_sources(&logs.events, health.monitor.sources.clone());
+        let sources = health.monitor.sources.clone();
+        start.spawn("sources", sources.follow(logs.events.clone()));
         let fan_out = start.fan_out(&health)?;
         let commands = AccountCommands::new(logs.accounts.clone(), accounts.ledger.clone());
         let pages = pages(&config, http.listener.local_addr()?, commands);
@@ -380,25 +379,6 @@ impl<'a> Start<'a> {
             lag,
             snapshots,
         }
-    }
-
-    /// Starts to receive which sources are alive, on a connection of their own.
-    fn follow_sources(&mut self, log: &Log, sources: Sources) {
-        let log = log.clone();
-        self.spawn("sources", async move {
-            loop {
-                let following = async {
-                    let log = log.connect_again("railbird-sources").await?;
-                    let connected = |is_connected| sources.set_connected(is_connected);
-                    log.follow_alive(connected, |source| sources.note(source))
-                        .await
-                };
-                let Err(error) = following.await;
-                tracing::warn!(%error, "it is unknown which sources are alive");
-                sources.set_connected(false);
-                sleep(SOURCES_RETRY).await;
-            }
-        });
     }
 
     /// Starts to announce rejections, while this replica holds the lease. At the shutdown another one takes it.

@@ -1,10 +1,12 @@
 //! [`Names`]: a name in several languages, and how two statements of it are merged.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::iter::successors;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::de::{Error, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::string_form::string_newtype;
 use crate::{ParseError, Text};
@@ -38,7 +40,7 @@ impl LanguageTag {
 
 /// A name in other languages than that of the field beside it, by their BCP 47 tags, at most 8.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(try_from = "Option<BTreeMap<LanguageTag, Text>>")]
+#[serde(try_from = "Option<NamesObject>")]
 #[schemars(
     with = "Option<BTreeMap<String, Text>>",
     extend("maxProperties" = 8, "propertyNames" = { "pattern": LanguageTag::PATTERN })
@@ -120,16 +122,46 @@ impl Names {
     }
 }
 
-impl TryFrom<Option<BTreeMap<LanguageTag, Text>>> for Names {
+impl TryFrom<Option<NamesObject>> for Names {
     type Error = ParseError;
 
-    fn try_from(names: Option<BTreeMap<LanguageTag, Text>>) -> Result<Self, ParseError> {
-        let mut names = names.unwrap_or_default();
+    fn try_from(object: Option<NamesObject>) -> Result<Self, ParseError> {
+        let mut names = object.map_or_else(BTreeMap::new, |NamesObject(names)| names);
         if names.len() > Self::LANGUAGES_MAX {
             return Err(ParseError::new("a name has at most 8 languages", "more"));
         }
         names.retain(|_, name| !name.is_empty());
         Ok(Self(names))
+    }
+}
+
+/// The names of a JSON object without a language that occurs twice.
+struct NamesObject(BTreeMap<LanguageTag, Text>);
+
+impl<'de> Deserialize<'de> for NamesObject {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Entries;
+
+        impl<'de> Visitor<'de> for Entries {
+            type Value = NamesObject;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("names by language")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<NamesObject, A::Error> {
+                let mut names = BTreeMap::new();
+                while let Some((language, name)) = object.next_entry::<LanguageTag, Text>()? {
+                    if names.insert(language.clone(), name).is_some() {
+                        let language = language.as_str();
+                        return Err(Error::custom(format_args!("duplicate field `{language}`")));
+                    }
+                }
+                Ok(NamesObject(names))
+            }
+        }
+
+        deserializer.deserialize_map(Entries)
     }
 }
 
@@ -166,6 +198,13 @@ mod tests {
             name.to_string(),
             serde_json::to_string(&names).expect("names"),
         )
+    }
+
+    #[test]
+    fn a_language_occurs_once() {
+        let error = serde_json::from_str::<Names>(r#"{"zh": "一", "zh": "二"}"#);
+        let error = error.expect_err("zh occurs twice").to_string();
+        assert!(error.starts_with("duplicate field `zh`"), "{error}");
     }
 
     #[test]

@@ -7,8 +7,10 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::Serialize;
+use tokio::time::sleep;
 
 use crate::clock::Uptime;
+use crate::log::Log;
 
 /// A source that has not shown for this long that it is alive is down: it does so every 10 seconds.
 const DOWN_AFTER: Duration = Duration::from_secs(20);
@@ -16,6 +18,9 @@ const DOWN_AFTER: Duration = Duration::from_secs(20);
 const SOURCES_MAX: usize = 64;
 /// A source that is down for longer is forgotten: it has other days, or another name.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The pause before a connection that was closed is replaced.
+const RETRY: Duration = Duration::from_secs(10);
 
 /// Which feeders have shown that they are alive, since the start of this process. Clones share it.
 #[derive(Debug, Clone, Default)]
@@ -51,6 +56,22 @@ pub(crate) struct SourceHealth {
 }
 
 impl Sources {
+    /// Follows which sources are alive, on a connection of its own.
+    pub(crate) async fn follow(self, log: Log) {
+        loop {
+            let following = async {
+                let log = log.connect_again("railbird-sources").await?;
+                let connected = |is_connected| self.set_connected(is_connected);
+                log.follow_alive(connected, |source| self.note(source))
+                    .await
+            };
+            let Err(error) = following.await;
+            tracing::warn!(%error, "it is unknown which sources are alive");
+            self.set_connected(false);
+            sleep(RETRY).await;
+        }
+    }
+
     /// Notes whether the messages of sources are received.
     pub(crate) fn set_connected(&self, is_connected: bool) {
         let mut known = self.0.lock();

@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
+use async_nats::HeaderMap;
 use futures::StreamExt;
 use tokio::time::interval;
 use tokio_util::task::AbortOnDropHandle;
@@ -26,15 +27,15 @@ impl Log {
         alive: impl Fn(&str),
     ) -> Result<Infallible, LogError> {
         let closed = |error: String| LogError::Unreachable(error);
-        let subscribed = self.client().subscribe(format!("{ALIVE}>")).await;
-        let mut messages = subscribed.map_err(|error| closed(error.to_string()))?;
+        let subscribed = self.server.subscribe(format!("{ALIVE}>")).await;
+        let mut subjects = subscribed.map_err(|error| closed(error.to_string()))?;
         let mut status = self.connection();
         loop {
             connected(status.borrow_and_update().up);
             tokio::select! {
-                message = messages.next() => {
-                    let message = message.ok_or_else(|| closed("the subscription has ended".to_owned()))?;
-                    alive(message.subject.strip_prefix(ALIVE).unwrap_or_default());
+                subject = subjects.next() => {
+                    let subject = subject.ok_or_else(|| closed("the subscription has ended".to_owned()))?;
+                    alive(subject.strip_prefix(ALIVE).unwrap_or_default());
                 }
                 changed = status.changed() => changed.map_err(|error| closed(error.to_string()))?,
             }
@@ -43,16 +44,20 @@ impl Log {
 
     /// Shows every 10 seconds that a source is alive, until the handle is dropped or the connection is closed.
     pub fn show_alive(&self, source: String) -> AbortOnDropHandle<()> {
-        let client = self.client().clone();
-        AbortOnDropHandle::new(tokio::spawn(async move {
-            let mut ticks = interval(ALIVE_EVERY);
-            loop {
-                ticks.tick().await;
-                let sent = client.publish(format!("{ALIVE}{source}"), "".into()).await;
-                if let Err(error) = sent {
-                    return tracing::warn!(%error, source, "the source cannot show that it is alive");
-                }
+        AbortOnDropHandle::new(tokio::spawn(self.clone().keep_alive(source)))
+    }
+
+    pub(crate) async fn keep_alive(self, source: String) {
+        let mut ticks = interval(ALIVE_EVERY);
+        loop {
+            ticks.tick().await;
+            let subject = format!("{ALIVE}{source}");
+            let sent = self
+                .server
+                .publish_core(subject, HeaderMap::new(), Vec::new());
+            if let Err(error) = sent.await {
+                return tracing::warn!(%error, source, "the source cannot show that it is alive");
             }
-        }))
+        }
     }
 }

@@ -136,6 +136,10 @@ impl Log {
     /// # Errors
     /// Returns [`LogError::WrongFile`].
     pub async fn connect_again(&self, name: &str) -> Result<Self, LogError> {
+        #[cfg(test)]
+        if let Server::Simulated(connection) = &self.server {
+            return Ok(Self::simulated(connection.again()));
+        }
         let address = Arc::clone(&self.address);
         let failures = Arc::clone(&self.failures);
         Self::open(address, failures, name.into(), ConnectMode::Background).await

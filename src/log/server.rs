@@ -12,6 +12,7 @@ use async_nats::jetstream::stream::{DirectGetError, DirectGetErrorKind};
 use async_nats::jetstream::{self, Context};
 use async_nats::{Client, HeaderMap};
 use futures::future::BoxFuture;
+use futures::stream::BoxStream;
 use futures::{FutureExt, Stream, StreamExt};
 use projections::BATCH_MESSAGES_MAX;
 use serde::Serialize;
@@ -161,6 +162,21 @@ impl Server {
                 connection.publish_core(subject, &headers);
                 Ok(())
             }
+        }
+    }
+
+    /// The subjects of the messages of core NATS on a subject, until the connection is closed.
+    pub(super) async fn subscribe(
+        &self,
+        subject: String,
+    ) -> Result<BoxStream<'static, String>, ServerError> {
+        match self {
+            Self::Nats(NatsClient { client, .. }) => {
+                let messages = client.subscribe(subject).await?;
+                Ok(messages.map(|message| message.subject.to_string()).boxed())
+            }
+            #[cfg(test)]
+            Self::Simulated(connection) => Ok(connection.subscribe()),
         }
     }
 

@@ -28,7 +28,7 @@ fn blocks() -> Vec<String> {
 }
 
 /// Where each example is visible, in the order of the documentation: a path, and a value in its answer.
-fn effects() -> [(&'static str, &'static str, Value); 12] {
+fn effects() -> [(&'static str, &'static str, Value); 13] {
     [
         (
             "/api/v1/horses/HK_2023_K417",
@@ -175,7 +175,7 @@ fn subject(event: &Value) -> String {
         Some("horse") => format!("racing.horse.{}", text("horse_no")),
         Some(kind @ ("odds" | "result")) => format!("racing.{kind}.{}", race()),
         Some("dividends") => format!("racing.result.{}", race()),
-        Some("market") => format!("racing.odds.{}", race()),
+        Some("market" | "pool") => format!("racing.odds.{}", race()),
         Some("sources") => "racing.sources".to_owned(),
         _ => format!("racing.race.{}", race()),
     }

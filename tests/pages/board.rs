@@ -495,6 +495,50 @@ async fn the_page_asks_for_nothing_that_it_can_know_does_not_exist() {
 }
 
 #[tokio::test]
+async fn the_prices_of_each_source_are_side_by_side() {
+    const BEST: &str = "[...document.querySelectorAll('.by-source [data-horse=H1] td b')].map((cell) => cell.textContent).join()";
+    let nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    let quoted_by = |source: &str, time: &str, prices: &[f64]| {
+        let mut quote = odds("ST", 1, time, prices);
+        quote["source"] = json!(source);
+        quote
+    };
+    let mut page = open(&nats, &railbird, &format!("#/{DAY}/ST/1")).await;
+    page.until(".race-view [data-horse=H1] .win", "3.5").await;
+    nats.publish([quoted_by("bookmaker", &second(2), &[3.8, 4.1])])
+        .await;
+    page.click(".by-source summary").await;
+    page.until(".by-source thead", "bookmaker").await;
+    page.until(".by-source [data-horse=H1]", "HORSE 1 3.8 3.5")
+        .await;
+    assert_eq!(page.evaluate(BEST).await, "3.8");
+    nats.publish([quoted_by("bookmaker", &second(3), &[3.4])])
+        .await;
+    page.until(".by-source [data-horse=H1]", "HORSE 1 3.4 3.5")
+        .await;
+    page.until(".by-source [data-horse=H2]", "HORSE 2 4.1 4.0")
+        .await;
+    // The channel has no prices of a race that is over.
+    nats.publish([
+        status("ST", 1, &second(4), "off"),
+        status("ST", 1, &second(5), "finished"),
+    ])
+    .await;
+    page.until(".race-view .status", "Finished").await;
+    page.click(".by-source summary").await;
+    page.until_true("!document.querySelector('.by-source').open")
+        .await;
+    page.click(".by-source summary").await;
+    page.until(".by-source .market", "The latest prices of each.")
+        .await;
+    page.until(".by-source [data-horse=H1]", "HORSE 1 3.4 3.5")
+        .await;
+    page.assert_accessible().await;
+    page.assert_no_problems().await;
+}
+
+#[tokio::test]
 async fn without_a_meeting_today_the_nearest_race_day_is_shown() {
     let nats = Nats::start();
     let railbird = Railbird::start(&nats).await;

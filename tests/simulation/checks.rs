@@ -10,10 +10,14 @@ use super::scenario::{Planned, Step};
 use super::watcher::is_fresh;
 use super::world::World;
 use crate::feed::epoch;
-use crate::health::{Liveness, STALE_AFTER};
-use crate::log::RACING;
+use crate::health::{Liveness, STALE_AFTER, SourceState};
+use crate::log::{ALIVE, RACING};
 use crate::projector::Phase;
 
+/// So long after the last fault, a replica has received the alive messages of 20 seconds.
+const SOURCES_KNOWN: Duration = Duration::from_secs(25);
+/// A source is alive for this long after each message.
+const ALIVE_FOR: Duration = Duration::from_secs(20);
 /// How old the end of the log may be that live views have: as old as the proof, and what a tick adds.
 pub(super) const SLACK: Duration = Duration::from_millis(300);
 /// So long after the last fault, replicas are connected again and live.
@@ -117,6 +121,7 @@ impl Checks {
                     self.socket_and_get(running)?;
                     self.freshness(world, running)?;
                     self.store(running)?;
+                    sources(world, running)?;
                     self.keys.check(world, n, running)
                 })
                 .map_err(|wrong: String| format!("replica {n}: {wrong}"))?;
@@ -414,4 +419,30 @@ impl Running {
             None => Ok(()),
         }
     }
+}
+
+/// A source that shows that it is alive is alive, and one that is silent is down.
+fn sources(world: &World, running: &Running) -> Result<(), String> {
+    if world.disturbed_at + SOURCES_KNOWN > world.now() {
+        return Ok(());
+    }
+    let states = running.health.monitor.sources.states();
+    for (subject, alive_at) in &world.server.model.lock().alive {
+        let source = subject.trim_start_matches(ALIVE);
+        let silent_for = world.now().saturating_sub(*alive_at);
+        let is_alive = silent_for < ALIVE_FOR;
+        if silent_for.abs_diff(ALIVE_FOR) < SLACK {
+            continue;
+        }
+        let state = states.iter().find(|state| state.source == source);
+        let state = state.map(|state| state.state);
+        let expected = [SourceState::Down, SourceState::Alive][usize::from(is_alive)];
+        // A process that has started since knows nothing of a source that is down.
+        if state != Some(expected) && (is_alive || state.is_some()) {
+            return Err(format!(
+                "{source} is {state:?} after a silence of {silent_for:?}"
+            ));
+        }
+    }
+    Ok(())
 }

@@ -4,12 +4,13 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use events::{Moment, RaceKey, RaceNumber, RacingDate, VenueCode};
+use events::{LanguageTag, Moment, RaceKey, RaceNumber, RacingDate, VenueCode};
 use jiff::Timestamp;
 use jiff::tz::Offset;
-use projections::{Checkpoint, Store, board_of_source, open_races};
+use projections::{Checkpoint, Store, Translation, board_of_source, open_races};
 use serde_json::Value;
 
+use super::script::LANGUAGE;
 use super::streams::{Stored, Stream};
 use crate::feed::{Content, Feed};
 
@@ -54,8 +55,21 @@ struct RaceFacts {
     cards: Order,
     /// The distance on the card.
     card: Possible,
+    /// A card that was in force for a time has stated the names of the horses in another language.
+    has_names: bool,
+    dividends: DividendFacts,
     /// Whether each horse is withdrawn.
     withdrawals: BTreeMap<String, (Order, Possible)>,
+}
+
+/// The statements of dividends, by their ids.
+#[derive(Default)]
+struct DividendFacts {
+    ids: BTreeSet<String>,
+    /// The revision and the dividend that are in force.
+    in_force: Option<(u64, u64)>,
+    /// They have replaced others.
+    are_amended: bool,
 }
 
 /// The prices of a source.
@@ -95,20 +109,22 @@ struct Event {
 }
 
 impl Order {
-    /// Takes an event that says `value`.
-    fn take(&mut self, event: &Event, possible: &mut Possible, value: String) {
+    /// Takes an event that says `value`. Returns whether it is certain that it was in force.
+    fn take(&mut self, event: &Event, possible: &mut Possible, value: String) -> bool {
         let &Event { time, stored, .. } = event;
         let as_of = |latest: i64| time.min(stored.max(latest));
         if time < self.least {
-            return;
+            return false;
         }
-        if time < self.most || event.is_repeated {
-            self.most = self.most.max(as_of(self.most));
-        } else {
+        let is_certain = time >= self.most && !event.is_repeated;
+        if is_certain {
             (self.least, self.most) = (as_of(self.least), as_of(self.most));
             possible.clear();
+        } else {
+            self.most = self.most.max(as_of(self.most));
         }
         possible.insert(value);
+        is_certain
     }
 
     /// The clock of the log has stepped back to a time.
@@ -169,7 +185,16 @@ impl Facts {
             }
             "racing.race.declared.v1" => {
                 let distance = data["distance"].to_string();
-                facts.cards.take(&order, &mut facts.card, distance);
+                let was_in_force = facts.cards.take(&order, &mut facts.card, distance);
+                let names = &data["runners"][0]["names"];
+                facts.has_names |= was_in_force && names.get(LANGUAGE).is_some();
+            }
+            "racing.dividends.declared.v1" => {
+                let revision = data["revision"].as_u64().expect("a number");
+                let dividend = data["dividends"][0]["dividend"].as_u64().expect("a number");
+                facts
+                    .dividends
+                    .take(text(&event["id"]), (revision, dividend));
             }
             "racing.result.declared.v1" => {
                 facts.has_result = true;
@@ -307,6 +332,27 @@ impl RaceFacts {
         }
     }
 
+    /// Cards without the names in a language take nothing from those that have them.
+    fn check_names(&self, race: &str, card: &Value, store: &Store) -> Result<(), String> {
+        let mut answer = card.clone();
+        let mut parts = race.split('/');
+        answer["date"] = parts.next().into();
+        answer["venue_code"] = parts.next().into();
+        let answer = answer.to_string().into_bytes();
+        let language = LanguageTag::parse(LANGUAGE).expect("a language");
+        let names =
+            Translation::of(&answer, &language, store).map_err(|error| error.to_string())?;
+        let translated: Value = serde_json::from_slice(&names.apply(&answer)).expect("JSON");
+        let runners = translated["runners"].as_array().into_iter().flatten();
+        let mut names = runners.map(|runner| runner["horse_name"].as_str().unwrap_or_default());
+        match names.find(|name| self.has_names && !name.starts_with('馬')) {
+            None => Ok(()),
+            Some(name) => Err(format!(
+                "{name} of {race} has lost its name in another language"
+            )),
+        }
+    }
+
     fn book_of(&mut self, source: String) -> &mut BookFacts {
         let at = self.books.iter().position(|book| book.source == source);
         let at = at.unwrap_or(self.books.len());
@@ -366,6 +412,7 @@ impl RaceFacts {
 
     fn check(&self, race: &str, store: &Store) -> Result<(), String> {
         self.check_boards(race, store)?;
+        self.dividends.check(race, store)?;
         let Some(card) = view(store, "card", race)? else {
             return match self.card.is_empty() {
                 true => Ok(()),
@@ -373,6 +420,7 @@ impl RaceFacts {
             };
         };
         self.check_revisions(race, store)?;
+        self.check_names(race, &card, store)?;
         let shown = card["distance"].to_string();
         is_one_of(&format!("the distance of {race}"), &self.card, Some(&shown))?;
         let result = Possible::from(["result".to_owned()]);
@@ -393,6 +441,38 @@ impl RaceFacts {
             is_one_of(&what, is_withdrawn, Some(&shown.to_string()))?;
         }
         Ok(())
+    }
+}
+
+impl DividendFacts {
+    fn take(&mut self, id: String, stated: (u64, u64)) {
+        if self.ids.insert(id) && Some(stated) > self.in_force {
+            self.are_amended = self.in_force.is_some();
+            self.in_force = Some(stated);
+        }
+    }
+
+    /// The latest revision is in force. One that is repeated amends nothing.
+    fn check(&self, race: &str, store: &Store) -> Result<(), String> {
+        let view = view(store, "dividend", race)?;
+        let shown = view.as_ref().map(|view| {
+            let dividend = view["dividends"][0]["dividend"].as_f64();
+            (
+                view["revision"].as_u64(),
+                dividend,
+                view["amended_at"] != "",
+            )
+        });
+        let expected = self.in_force.map(|(revision, dividend)| {
+            let dividend = u32::try_from(dividend).expect("small");
+            (Some(revision), Some(dividend.into()), self.are_amended)
+        });
+        match shown == expected || self.ids.len() > STATEMENTS_MAX {
+            true => Ok(()),
+            false => Err(format!(
+                "the dividends of {race} are {shown:?}, and the log has {expected:?}"
+            )),
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::FutureExt;
 use parking_lot::Mutex;
 use tokio::time::sleep;
 use tokio_util::task::AbortOnDropHandle;
@@ -21,7 +22,7 @@ pub(super) struct Feeder {
     pub(super) host: Host,
     server: LogServer,
     pub(super) state: Arc<Mutex<FeederState>>,
-    task: Option<AbortOnDropHandle<()>>,
+    tasks: Vec<AbortOnDropHandle<()>>,
 }
 
 /// What a feeder remembers over its restarts.
@@ -70,19 +71,24 @@ impl Feeder {
             host,
             server: server.clone(),
             state: Arc::new(Mutex::new(state)),
-            task: None,
+            tasks: Vec::new(),
         }
     }
 
     pub(super) fn start(&mut self) {
-        self.task = None;
+        self.stop();
         self.state.lock().interrupt();
         let feeding = feed(self.server.clone(), self.host, Arc::clone(&self.state));
-        self.task = Some(AbortOnDropHandle::new(self.machine.spawn(feeding)));
+        let log = Log::simulated(self.server.connect(self.host));
+        let alive = log.keep_alive(self.state.lock().script.source());
+        let tasks = [feeding.boxed(), alive.boxed()];
+        self.tasks = tasks
+            .map(|task| AbortOnDropHandle::new(self.machine.spawn(task)))
+            .into();
     }
 
     pub(super) fn stop(&mut self) {
-        self.task = None;
+        self.tasks.clear();
     }
 }
 

@@ -257,6 +257,8 @@ fn start(
         draining: Shutdown::new(),
         can_mail: false,
     };
+    let sources = health.monitor.sources.clone();
+    spawn("sources", Box::pin(sources.follow(events)));
     let watched = (health.clone(), projector.status.clone());
     let watcher = Watcher::new(watched, server.clone());
     let wrong = Arc::clone(&watcher.wrong);

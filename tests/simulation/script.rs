@@ -12,6 +12,8 @@ use crate::log::Outgoing;
 const VENUES: [&str; 3] = ["ST", "HV", "S1"];
 const RACES: u64 = 3;
 const RUNNERS: u64 = 4;
+/// Some cards have the names of the horses in this language, too.
+pub(super) const LANGUAGE: &str = "zh-Hant";
 /// How far the clock of the second source is behind.
 const LATE: SignedDuration = SignedDuration::from_secs(1);
 pub(super) const SHARED_ID: &str = "shared-";
@@ -20,8 +22,9 @@ pub(super) struct Script {
     chance: Chance,
     venue: &'static str,
     events: u64,
-    /// The last result of each race.
+    /// The last result of each race, and the last dividends.
     revisions: [u64; RACES as usize],
+    dividends: [u64; RACES as usize],
     withdrawn: [Option<u64>; RACES as usize],
     /// What was published about each race under an id that others use as well.
     under_shared_ids: [u64; RACES as usize],
@@ -36,11 +39,17 @@ impl Script {
             venue: VENUES[feeder % VENUES.len()],
             events: 0,
             revisions: [0; RACES as usize],
+            dividends: [0; RACES as usize],
             withdrawn: [None; RACES as usize],
             under_shared_ids: [0; RACES as usize],
             all: Vec::new(),
             results: Vec::new(),
         }
+    }
+
+    /// The name of the feeder.
+    pub(super) fn source(&self) -> String {
+        format!("feeder-{}", self.venue)
     }
 
     /// An event, and whether it is of a feeder who repeats an earlier one.
@@ -53,7 +62,7 @@ impl Script {
         (outgoing, false)
     }
 
-    /// An earlier event, often a result, as a program publishes it that does not know that it is in the log.
+    /// An earlier event, often a result or dividends, as a program publishes it that does not know that it is in the log.
     fn repeat(&mut self) -> Outgoing {
         let all = self.all.len() as u64;
         let earlier = usize::try_from(self.chance.below(all)).expect("small");
@@ -84,7 +93,8 @@ impl Script {
             12..15 => self.card(race),
             15..19 => self.result(race),
             19..24 => self.quinella(race),
-            24..26 => {
+            24..27 => self.dividends(race),
+            27..29 => {
                 let going = *self.chance.pick(&["GOOD", "SOFT"]);
                 self.event("going.changed", race, json!({ "going": going }))
             }
@@ -99,7 +109,7 @@ impl Script {
     /// An event of the feeder's own source.
     fn event(&mut self, kind: &str, race: u64, more: Value) -> Outgoing {
         let now = wall_clock().expect("a simulation");
-        self.event_of(format!("feeder-{}", self.venue), now, kind, race, more)
+        self.event_of(self.source(), now, kind, race, more)
     }
 
     fn event_of(
@@ -128,7 +138,7 @@ impl Script {
         });
         let folder = match kind {
             "odds.quoted" | "market.quoted" => "odds",
-            "result.declared" | "result.voided" => "result",
+            "result.declared" | "result.voided" | "dividends.declared" => "result",
             _ => "race",
         };
         Outgoing {
@@ -148,10 +158,15 @@ impl Script {
 
     fn card(&mut self, race: u64) -> Outgoing {
         let weight = 110 + self.chance.below(20);
+        let in_chinese = self.chance.one_in(2);
+        let names = |n: u64| match in_chinese {
+            true => json!({ LANGUAGE: format!("馬 {race} {n}") }),
+            false => json!({}),
+        };
         let runners: Vec<Value> = (1..=RUNNERS)
             .map(|n| json!({
                 "horse_no": self.horse(race, n), "horse_name": format!("HORSE {race} {n}"), "number": n,
-                "jockey": format!("J Ockey {n}"), "trainer": "T Rainer", "draw": n, "weight": weight,
+                "names": names(n), "jockey": format!("J Ockey {n}"), "trainer": "T Rainer", "draw": n, "weight": weight,
             }))
             .collect();
         let card = json!({
@@ -223,6 +238,19 @@ impl Script {
             .collect();
         let result = json!({ "revision": revision, "status": "official", "runners": runners });
         self.event("result.declared", race, result)
+    }
+
+    fn dividends(&mut self, race: u64) -> Outgoing {
+        let at = usize::try_from(race).expect("small");
+        self.dividends[at] += 1;
+        self.results.push(self.all.len());
+        let revision = self.dividends[at];
+        let win =
+            json!({ "pool": "win", "combination": [1], "unit": 10, "dividend": 10 + revision });
+        let dividends = json!({
+            "revision": revision, "status": "official", "currency": "HKD", "dividends": [win],
+        });
+        self.event("dividends.declared", race, dividends)
     }
 
     /// No event: it is rejected.

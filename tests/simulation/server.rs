@@ -1,7 +1,7 @@
 //! [`LogServer`]: the model of nats-server, and [`Connection`]: a client's connection to it. What is sent on one
 //! connection arrives in order, and may be lost with it; so may the answers.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -15,7 +15,8 @@ use async_nats::jetstream::context::{
 use async_nats::jetstream::publish::PublishAck;
 use async_nats::jetstream::response::Response;
 use bytes::Bytes;
-use futures::{FutureExt, stream};
+use futures::stream::BoxStream;
+use futures::{FutureExt, StreamExt, stream};
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -86,10 +87,20 @@ pub(crate) struct Model {
     pub(crate) has_lost_accounts: bool,
     /// The subjects and ids of messages on core NATS, by what the server knows them.
     pub(crate) announced: Vec<(String, String)>,
+    /// When each subject without ids last reached the server: those of alive messages.
+    pub(crate) alive: BTreeMap<String, Duration>,
+    subscribers: Vec<Subscriber>,
     /// The server has lost messages of the log, or somebody has deleted some.
     pub(crate) has_lost: bool,
     /// The server has forgotten ids.
     pub(crate) has_forgotten_ids: bool,
+}
+
+/// Who gets the subjects of alive messages.
+struct Subscriber {
+    host: Host,
+    status: watch::Receiver<ConnectionStatus>,
+    subjects: mpsc::UnboundedSender<String>,
 }
 
 type Command = Box<dyn FnOnce(&mut Model) -> Option<Box<dyn FnOnce() + Send>> + Send>;
@@ -152,6 +163,8 @@ impl LogServer {
             has_answered_from_before: false,
             has_lost_accounts: false,
             announced: Vec::new(),
+            alive: BTreeMap::new(),
+            subscribers: Vec::new(),
             has_lost: false,
             has_forgotten_ids: false,
         };
@@ -312,6 +325,18 @@ impl Model {
             self.announced_again.get_or_insert(id.clone());
         }
         self.announced.push((subject, id));
+    }
+
+    fn show_alive(&mut self, subject: String) {
+        let is_lost =
+            |model: &Self, host| !model.is_reached(host) || model.loses_answers.contains(&host);
+        self.subscribers.retain(|of| !of.subjects.is_closed());
+        for of in &self.subscribers {
+            if of.status.borrow().up && !is_lost(self, of.host) {
+                let _ = of.subjects.send(subject.clone());
+            }
+        }
+        self.alive.insert(subject, uptime().unwrap_or_default());
     }
 
     /// Whether the holder of the lease has noted that a message is announced.
@@ -612,9 +637,36 @@ impl Connection {
             .get(NATS_MESSAGE_ID)
             .map(|id| id.as_str().to_owned());
         self.send(move |model| {
-            model.announce(subject, id.unwrap_or_default());
+            match id {
+                Some(id) => model.announce(subject, id),
+                None => model.show_alive(subject),
+            }
             None
         });
+    }
+
+    /// Another connection.
+    pub(crate) fn again(&self) -> Self {
+        self.0.server.connect(self.0.host)
+    }
+
+    /// The subjects of alive messages. The client library subscribes again after each reconnect.
+    pub(crate) fn subscribe(&self) -> BoxStream<'static, String> {
+        let (subjects, arriving) = mpsc::unbounded_channel();
+        let subscriber = Subscriber {
+            host: self.0.host,
+            status: self.status(),
+            subjects,
+        };
+        self.send(move |model| {
+            model.subscribers.push(subscriber);
+            None
+        });
+        let next = |mut arriving: mpsc::UnboundedReceiver<String>| async {
+            let subject = arriving.recv().await?;
+            Some((subject, arriving))
+        };
+        stream::unfold(arriving, next).boxed()
     }
 
     pub(crate) async fn direct_get(

@@ -47,6 +47,7 @@ export class Board {
   #hasBeenLive = false;
   /** Whether the documents must be read again once the snapshots are there. */
   #isReset = false;
+  #key;
   #onRejectedKey;
   #timers = [];
   /** Raised with each address, so that what was read for an earlier one is dropped. */
@@ -58,6 +59,7 @@ export class Board {
   constructor(root, announcer, key, reject) {
     this.#root = root;
     this.#announcer = announcer;
+    this.#key = key;
     this.#onRejectedKey = reject;
     this.api = new Api(key);
     this.live = new LiveOdds("ws/live/odds", { apiKey: key, heartbeatMs: HEARTBEAT_MS });
@@ -106,6 +108,12 @@ export class Board {
   /** The time of the service. */
   now() {
     return Date.now() + (this.#clockOffset ?? this.api.clockOffset);
+  }
+
+  /** A channel of the win and place prices of a race, from each source. */
+  quotesOf({ date, venueCode, number }) {
+    const races = [{ date, venue: venueCode, race_number: number }];
+    return new LiveOdds("ws/live/odds", { apiKey: this.#key, races, events: [], markets: ["win_place"] });
   }
 
   togglePause() {

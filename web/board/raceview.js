@@ -6,6 +6,7 @@ import { marketText, showStatus } from "./day.js";
 import { element, setText } from "./dom.js";
 import * as formats from "./formats.js";
 import { RunnersTable, dividendsTable, resultTable } from "./runners.js";
+import { SourcePrices } from "./sourceprices.js";
 
 export class RaceView {
   #board;
@@ -13,6 +14,7 @@ export class RaceView {
   #table;
   #chart;
   #runners;
+  #sourcePrices;
   #status = element("span", { class: "status" });
   #facts = element("p", { class: "facts" });
   #market = element("p", { class: "market" });
@@ -29,6 +31,7 @@ export class RaceView {
     this.title = `${race.label} ${race.name}`.trim();
     this.#table = new RunnersTable(race, board);
     this.#chart = new PriceChart(race, board);
+    this.#sourcePrices = new SourcePrices(race, board);
     this.#runners = element("section", {}, element("h2", {}, "Runners"), this.#market, this.#table.element);
     this.element = element(
       "article",
@@ -41,6 +44,7 @@ export class RaceView {
       this.#dividends,
       this.#runners,
       this.#chart.element,
+      this.#sourcePrices.element,
       element(
         "details",
         { class: "sources" },
@@ -201,6 +205,7 @@ export class RaceView {
 
   close() {
     this.#chart.close();
+    this.#sourcePrices.close();
     this.#board.painter.drop(this);
   }
 }
