@@ -133,18 +133,15 @@ fn person(number: u64) -> Text {
 fn registered(number: u64, owners_before: u64) -> Event {
     let pick = |of: &[&str]| text(of[(number % of.len() as u64) as usize]);
     Event::HorseRegistered(HorseRegistered {
-        horse_no: horse_no(number),
         horse_name: horse_name(number),
         country_of_origin: pick(&["AUS", "NZ", "IRE", "GB", "FR"]),
         colour: pick(&["Bay", "Brown", "Chestnut", "Grey"]),
         sex: pick(&["Gelding", "Horse", "Mare"]),
         foaled: Some(Foaled::Year(2016 + (number % 8) as i16)),
-        age: None,
-        age_as_of: None,
         trainer: person(number + owners_before),
         owner: text(&format!("Syndicate {}", number + owners_before)),
         stakes_currency: Some(text("HKD")),
-        career: None,
+        ..HorseRegistered::of(horse_no(number))
     })
 }
 

@@ -47,15 +47,163 @@ export interface Ack {
   /** The lists of the filter. */
   filter: Filter;
   /** The kinds of messages about races that are sent. */
-  events: ("odds_update" | "status_update" | "runner_update" | "result_update" | "dividends_update")[];
+  events: ("odds_update" | "status_update" | "runner_update" | "result_update" | "dividends_update" | "card_update")[];
   /** Minimum time between two odds messages of a race, in milliseconds; 0 sends every update. */
   conflate_ms: number;
   /** Time between two heartbeats, in milliseconds. */
   heartbeat_ms: number;
+  /** The markets whose quotes are sent; left out if there is none. */
+  markets?: string[];
   /** Why the client cannot resume. */
   reason?: "other_epoch" | "too_far_behind" | "unproven" | "other_history" | "ahead";
   /** Only after a request to resume: whether every message after `since` follows. */
   recovered?: boolean;
+}
+
+/**
+ * The status of a race. `scheduled`: On the card, before betting. `open`: Betting is open. `closed`: Betting is closed.
+ * `off`: The race has started. `finished`: The race has been run. `result`: A result has been declared. `abandoned`:
+ * The race is not run.
+ */
+export type RaceStatus = "scheduled" | "open" | "closed" | "off" | "finished" | "result" | "abandoned";
+
+/** A runner on a card. */
+export interface RacecardRunner {
+  /** The horse. */
+  horse_no: string;
+  /** Its name; empty if unknown. */
+  horse_name: string;
+  /** Its saddle-cloth number; 0 if unknown. */
+  number: number;
+  /** Its current jockey; empty if unknown. */
+  jockey: string;
+  /** Its trainer; empty if unknown. */
+  trainer: string;
+  /** Its draw; 0 if unknown. */
+  draw: number;
+  /** Pounds carried; 0 if unknown. */
+  weight: number;
+  /** Its age on the day. */
+  age?: number;
+  /** Its own weight, in pounds. */
+  body_weight?: number;
+  /** Its gear, as the authority writes it. */
+  gear?: string;
+  /** The current jockey's identifier. */
+  jockey_id?: string;
+  /** Its owner. */
+  owner?: string;
+  /** Its rating. */
+  rating?: number;
+  /** Whether it is a reserve. */
+  reserve?: boolean;
+  /** The trainer's identifier. */
+  trainer_id?: string;
+}
+
+/** A withdrawn runner. */
+export interface WithdrawnRunner {
+  /** The horse. */
+  horse_no: string;
+  /** Its name; empty if unknown. */
+  horse_name: string;
+  /** Its saddle-cloth number; 0 if unknown. */
+  number: number;
+  /** Its current jockey; empty if unknown. */
+  jockey: string;
+  /** Its trainer; empty if unknown. */
+  trainer: string;
+  /** Its draw; 0 if unknown. */
+  draw: number;
+  /** Pounds carried; 0 if unknown. */
+  weight: number;
+  /** Why it was withdrawn; empty if no reason was given. */
+  reason: string;
+  /** Its age on the day. */
+  age?: number;
+  /** Its own weight, in pounds. */
+  body_weight?: number;
+  /** Its gear, as the authority writes it. */
+  gear?: string;
+  /** The current jockey's identifier. */
+  jockey_id?: string;
+  /** Its owner. */
+  owner?: string;
+  /** Its rating. */
+  rating?: number;
+  /** Whether it is a reserve. */
+  reserve?: boolean;
+  /** The trainer's identifier. */
+  trainer_id?: string;
+}
+
+/** The terms of each-way bets. */
+export interface EachWayTerms {
+  /** The number of places that are paid. */
+  places: number;
+  /** A place pays this part of the win odds: 5 for a fifth. */
+  divisor: number;
+}
+
+/**
+ * The card of a race after it was declared or replaced, or its going changed. Withdrawals, riders and statuses have
+ * messages of their own.
+ */
+export interface CardUpdate {
+  event: "card_update";
+  /** The meeting's date. */
+  date: string;
+  /** The racecourse's name. */
+  venue: string;
+  /** The racecourse's code. */
+  venue_code: string;
+  /** The race's number. */
+  race_number: number;
+  /** Empty if unknown. */
+  race_name: string;
+  /** Metres; 0 if unknown. */
+  distance: number;
+  /** Empty if unknown. */
+  class: string;
+  /** Empty if unknown. */
+  going: string;
+  /** The status of the race. */
+  status: RaceStatus;
+  /** Empty if no reason was given. */
+  status_reason: string;
+  /** The scheduled off, RFC 3339 in UTC; empty if unknown. */
+  off_time: string;
+  /** The racecourse's time zone, IANA; empty if unknown. */
+  time_zone: string;
+  /** In the order of the card, without withdrawn runners. */
+  runners: RacecardRunner[];
+  /** Withdrawn runners. */
+  withdrawn: WithdrawnRunner[];
+  /** When it happened according to the feeder, RFC 3339. */
+  timestamp: string;
+  /** When the log stored it, RFC 3339, to the microsecond. */
+  recorded_at: string;
+  /** The log sequence of the change. */
+  seq: number;
+  /**
+   * The `seq` of the previous message of the same `event` about the same race, and in a quote of the same source and
+   * market; 0 if there is none.
+   */
+  prev_seq: number;
+  /** By the position of the rail, such as `C+3`. */
+  course?: string;
+  /** The terms of each-way bets; left out if unknown. */
+  each_way?: EachWayTerms;
+  /** Only in conflated messages that belong together: this is not the last of them. */
+  more?: true;
+  /** In whole units of the currency. */
+  prize?: number;
+  /** Such as `HKD`. */
+  prize_currency?: string;
+  /** The ratings that the race is for, such as `60-40`. */
+  rating_band?: string;
+  /** Such as `TURF`. */
+  surface?: string;
 }
 
 /** The last message before the service closes the connection. */
@@ -124,7 +272,10 @@ export interface DividendsUpdate {
   recorded_at: string;
   /** The log sequence of the change. */
   seq: number;
-  /** The `seq` of the previous message of the same `event` about the same race; 0 if there is none. */
+  /**
+   * The `seq` of the previous message of the same `event` about the same race, and in a quote of the same source and
+   * market; 0 if there is none.
+   */
   prev_seq: number;
   /** Only in conflated messages that belong together: this is not the last of them. */
   more?: true;
@@ -199,13 +350,6 @@ export interface Heartbeat {
 }
 
 /**
- * The status of a race. `scheduled`: On the card, before betting. `open`: Betting is open. `closed`: Betting is closed.
- * `off`: The race has started. `finished`: The race has been run. `result`: A result has been declared. `abandoned`:
- * The race is not run.
- */
-export type RaceStatus = "scheduled" | "open" | "closed" | "off" | "finished" | "result" | "abandoned";
-
-/**
  * Why a runner or a combination has no price. `scratched`: It is withdrawn. `suspended`: Betting on it is suspended.
  * `no_market`: Nobody makes a price.
  */
@@ -263,6 +407,68 @@ export interface OddsUpdate {
   /** Only in conflated messages that belong together: this is not the last of them. */
   more?: true;
   /** Only in a snapshot: the image as it is, whatever was sent before. */
+  snapshot?: true;
+}
+
+/** The price of a combination. */
+export interface MarketPrice {
+  /** Saddle-cloth numbers, in the order of the finish where the pool asks for it. */
+  combination: number[];
+  /** The highest price of a range. */
+  high?: number;
+  /** The lowest price of a range. */
+  low?: number;
+  /** The price; left out if there is none, and of a range. */
+  odds?: number;
+  /** Why there is no price; left out if nothing was stated. */
+  state?: PriceState;
+}
+
+/** A runner's prices in a quote. */
+export interface QuotedPrices {
+  /** The horse. */
+  horse_no: string;
+  /** The win price; null without one. */
+  win: number | null;
+  /** The place price; left out if none was quoted. */
+  place?: number;
+  /** Why there is no price; left out if nothing was stated. */
+  state?: PriceState;
+}
+
+/** Prices of a source in a market: those that it has quoted, as they are after the quote. */
+export interface Quote {
+  event: "quote";
+  /** The meeting's date. */
+  date: string;
+  /** The racecourse's name. */
+  venue: string;
+  /** The racecourse's code. */
+  venue_code: string;
+  /** The race's number. */
+  race_number: number;
+  /** The feeder. */
+  source: string;
+  /** The pool, or `win_place`. */
+  market: string;
+  /** When it happened according to the feeder, RFC 3339. */
+  timestamp: string;
+  /** When the log stored it, RFC 3339, to the microsecond. */
+  recorded_at: string;
+  /** The log sequence of the change. */
+  seq: number;
+  /**
+   * The `seq` of the previous message of the same `event` about the same race, and in a quote of the same source and
+   * market; 0 if there is none.
+   */
+  prev_seq: number;
+  /** Only in conflated messages that belong together: this is not the last of them. */
+  more?: true;
+  /** Only of another market: the quoted combinations. */
+  prices?: MarketPrice[];
+  /** Only of `win_place`: the quoted runners. */
+  runners?: QuotedPrices[];
+  /** Only in a snapshot: these are all prices of the source in the market, whatever was sent before. */
   snapshot?: true;
 }
 
@@ -383,7 +589,10 @@ export interface ResultUpdate {
   recorded_at: string;
   /** The log sequence of the change. */
   seq: number;
-  /** The `seq` of the previous message of the same `event` about the same race; 0 if there is none. */
+  /**
+   * The `seq` of the previous message of the same `event` about the same race, and in a quote of the same source and
+   * market; 0 if there is none.
+   */
   prev_seq: number;
   /** By the position of the rail, such as `C+3`. */
   course?: string;
@@ -443,7 +652,10 @@ export interface RunnerUpdate {
   recorded_at: string;
   /** The log sequence of the change. */
   seq: number;
-  /** The `seq` of the previous message of the same `event` about the same race; 0 if there is none. */
+  /**
+   * The `seq` of the previous message of the same `event` about the same race, and in a quote of the same source and
+   * market; 0 if there is none.
+   */
   prev_seq: number;
   /** Only in conflated messages that belong together: this is not the last of them. */
   more?: true;
@@ -488,7 +700,10 @@ export interface StatusUpdate {
   recorded_at: string;
   /** The log sequence of the change. */
   seq: number;
-  /** The `seq` of the previous message of the same `event` about the same race; 0 if there is none. */
+  /**
+   * The `seq` of the previous message of the same `event` about the same race, and in a quote of the same source and
+   * market; 0 if there is none.
+   */
   prev_seq: number;
   /** Only in conflated messages that belong together: this is not the last of them. */
   more?: true;
@@ -510,11 +725,13 @@ export interface Welcome {
   /** The lists of the filter. */
   filter: Filter;
   /** The kinds of messages about races that are sent. */
-  events: ("odds_update" | "status_update" | "runner_update" | "result_update" | "dividends_update")[];
+  events: ("odds_update" | "status_update" | "runner_update" | "result_update" | "dividends_update" | "card_update")[];
   /** Minimum time between two odds messages of a race, in milliseconds; 0 sends every update. */
   conflate_ms: number;
   /** Time between two heartbeats, in milliseconds. */
   heartbeat_ms: number;
+  /** The markets whose quotes are sent; left out if there is none. */
+  markets?: string[];
   /** Why the client cannot resume. */
   reason?: "other_epoch" | "too_far_behind" | "unproven" | "other_history" | "ahead";
   /** Only after a request to resume: whether every message after `since` follows. */
@@ -522,9 +739,9 @@ export interface Welcome {
 }
 
 /** A kind of messages about races. */
-export type RaceEvent = "dividends_update" | "odds_update" | "result_update" | "runner_update" | "status_update";
+export type RaceEvent = "card_update" | "dividends_update" | "odds_update" | "result_update" | "runner_update" | "status_update";
 
-export type RaceMessage = DividendsUpdate | OddsUpdate | ResultUpdate | RunnerUpdate | StatusUpdate;
+export type RaceMessage = CardUpdate | DividendsUpdate | OddsUpdate | Quote | ResultUpdate | RunnerUpdate | StatusUpdate;
 
 export type ServiceMessage = Ack | Closing | Error | FeedUpdate | Heartbeat | Resync | SnapshotComplete | Welcome;
 

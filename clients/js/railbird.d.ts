@@ -14,6 +14,8 @@ export interface FilterOptions {
   horses?: string[];
   /** Kinds of messages about races; all by default. */
   events?: RaceEvent[];
+  /** Markets whose quotes are sent: pools, or `win_place`; none by default. */
+  markets?: string[];
   /** Least time between two odds messages of a race; 0 by default, which sends each. */
   conflateMs?: number;
   /** Time between two heartbeats; 5,000 by default. A connection that is silent for twice as long is replaced. */

@@ -11,7 +11,7 @@ const BACKOFF_MS_MAX = 30_000;
 const REJECTION_MS_MAX = 5000;
 // Close codes and HTTP statuses after which the same request would fail again.
 const FINAL_CODES = [1002, 1003, 1007, 1009, 4401, 4403, 400, 401, 403, 404];
-const FILTERS = ["dates", "venues", "races", "horses", "events", "conflateMs", "heartbeatMs"];
+const FILTERS = ["dates", "venues", "races", "horses", "events", "markets", "conflateMs", "heartbeatMs"];
 // Races times kinds of messages of which the last `seq` is kept: more than a year of racing.
 const LAST_SEQS_MAX = 100_000;
 
@@ -148,7 +148,8 @@ export class LiveOdds extends EventTarget {
 
   // Whether a message about a race was not received before. Notes a gap.
   #isNew(message) {
-    const key = [message.event, message.date, message.venue_code, message.race_number].join();
+    const market = message.event === "quote" ? [message.source, message.market] : [];
+    const key = [message.event, message.date, message.venue_code, message.race_number, ...market].join();
     const last = message.snapshot ? undefined : this.#last.get(key);
     if (message.seq <= last) return false;
     // A race that was not followed for a while has changed unseen: no gap.
@@ -291,10 +292,10 @@ function toRequest(options, known = FILTERS) {
 }
 
 // The parameters of a query, `undefined` for those that are left out.
-function toQuery({ events, conflate_ms, heartbeat_ms }, { dates, venues, races, horses }) {
+function toQuery({ events, markets, conflate_ms, heartbeat_ms }, { dates, venues, races, horses }) {
   const race = ({ date, venue, race_number }) =>
     [date, venue, race_number].filter((part) => part !== undefined).join("/");
-  const lists = { date: dates, venue: venues, race: races?.map(race), horse: horses, events };
+  const lists = { date: dates, venue: venues, race: races?.map(race), horse: horses, events, markets };
   const texts = Object.entries(lists).map(([name, values]) => [name, values?.join() || (values && "none")]);
   return [...texts, ["conflate_ms", conflate_ms], ["heartbeat_ms", heartbeat_ms]];
 }

@@ -19,6 +19,11 @@ string_newtype!(PoolCode);
 impl PoolCode {
     const LEN_MAX: usize = 32;
 
+    /// Win and place, which one event quotes by runner. No other event may name it.
+    pub fn win_place() -> Self {
+        Self("win_place".to_owned())
+    }
+
     /// Parses a code.
     ///
     /// # Errors

@@ -39,7 +39,9 @@ impl Horse {
         let identity = identity(&recorded.envelope);
         let order = self.registrations.take(recorded, identity, clock);
         if order == Order::New {
-            self.registration = Some(registration.clone());
+            let mut registration = registration.clone();
+            registration.merge_names(self.registration.as_ref());
+            self.registration = Some(registration);
         }
         order
     }

@@ -139,12 +139,13 @@ pub fn boards_of(date: RacingDate) -> String {
     format!("odds/{date}/")
 }
 
-/// The race of a key such as [`board`] or [`open_race`]. `None` if the key is not one of a race.
+/// The race at the end of a key such as [`board`], [`open_race`] or [`form_row`]. `None` if the key is not one of a
+/// race.
 pub fn parse_race(key: &str) -> Option<RaceKey> {
-    let mut parts = key.split('/').skip(1);
-    let date = parts.next()?;
-    let venue = parts.next()?;
+    let mut parts = key.rsplit('/');
     let number = parts.next()?;
+    let venue = parts.next()?;
+    let date = parts.next()?;
     Some(RaceKey {
         date: RacingDate::parse(date).ok()?,
         venue: VenueCode::parse(venue).ok()?,

@@ -24,6 +24,7 @@ mod odds_sources;
 mod official_age;
 mod pending_writes;
 mod projection;
+mod quotes;
 mod race;
 mod race_card;
 mod race_dividends;
@@ -38,17 +39,21 @@ mod source_rankings;
 mod statements;
 mod store;
 mod stored_message;
+mod translation;
 mod venue;
 
 pub use digest::Digest;
 pub use live::{
-    LiveBoard, LiveKind, LiveMessage, LiveUpdate, REPLAY_MESSAGES_MAX, RaceReplay, live_schemas,
-    open_races,
+    LiveBoard, LiveKind, LiveMessage, LiveQuote, LiveUpdate, REPLAY_MESSAGES_MAX, RaceReplay,
+    live_schemas, open_races, quote_message,
 };
 pub use log_clock::{ClockStep, LogClock};
 pub use log_history::LogHistory;
+pub use markets::MarketKey;
 pub use odds_sources::{board_of_source, last_quoted_at, odds_market, odds_sources};
 pub use projection::{BATCH_MESSAGES_MAX, Projection, SourceActivity, Step, Tally};
+pub use quotes::PriceLine;
+pub use race_dividends::pending as pending_dividends;
 pub use rejections::Announcement;
 pub use responses::add_response_schemas;
 pub use source_rankings::SourceRankings;
@@ -57,3 +62,4 @@ pub use store::{
     VIEWS_VERSION, View, check_free_space, free_bytes,
 };
 pub use stored_message::StoredMessage;
+pub use translation::Translation;

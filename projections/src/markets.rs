@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::log_clock::LogClock;
 use crate::newest::{Newest, Order, identity};
 use crate::odds_board::{self, BoardImage, OddsBoard, OddsSource};
+use crate::quotes::{LatestQuote, PriceLine, Quoted};
 use crate::race::Race;
 use crate::source_rankings::rank;
 use crate::store::{self, Store, StoreError};
@@ -28,13 +29,27 @@ const COMBINATIONS_MAX: usize = 4_096;
 pub(crate) struct Markets(pub(crate) BTreeMap<MarketKey, QuotedMarket>);
 
 /// A market of a source.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct MarketKey {
-    pub(crate) market: PoolCode,
-    pub(crate) source: String,
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct MarketKey {
+    /// The pool, or `win_place`.
+    pub market: PoolCode,
+    /// The feeder.
+    pub source: String,
 }
 
 impl MarketKey {
+    /// That of a source's prices of runners, which the board has.
+    pub(crate) fn of_runners(source: &str) -> Self {
+        Self {
+            market: PoolCode::win_place(),
+            source: source.to_owned(),
+        }
+    }
+
+    pub(crate) fn is_of_runners(&self) -> bool {
+        self.market == PoolCode::win_place()
+    }
+
     /// That of a quote.
     pub(crate) fn of(quote: &MarketQuoted, recorded: &Recorded) -> Self {
         Self {
@@ -49,12 +64,7 @@ impl MarketKey {
 pub(crate) struct QuotedMarket {
     /// The sequence of its first quote. A quote that cannot be stale made it.
     first_seq: u64,
-    /// The sequence of the latest quote that changed a price, and of the change before; 0 if there is none.
-    pub(crate) seq: u64,
-    pub(crate) prev_seq: u64,
-    /// When the latest one was quoted, and when the log stored it.
-    time: Moment,
-    recorded_at: Moment,
+    latest: LatestQuote,
     quotes: Newest,
     /// By combination.
     prices: Vec<QuotedPrice>,
@@ -75,10 +85,7 @@ impl Markets {
         let market = self.0.entry(key.clone());
         let market = market.or_insert_with(|| QuotedMarket {
             first_seq: recorded.seq,
-            seq: 0,
-            prev_seq: 0,
-            time: recorded.envelope.time,
-            recorded_at: recorded.recorded_at,
+            latest: LatestQuote::first(recorded),
             quotes: Newest::default(),
             prices: Vec::new(),
         });
@@ -93,7 +100,8 @@ impl Markets {
     }
 
     pub(crate) fn last_quoted_at(&self) -> Option<Moment> {
-        self.0.values().map(|market| market.recorded_at).max()
+        let markets = self.0.values();
+        markets.map(|market| market.latest.latest.recorded_at).max()
     }
 
     /// The source that is shown of a market: the one that ranks highest, as of boards.
@@ -108,14 +116,34 @@ impl Markets {
         let markets = self.0.iter().map(|(key, market)| MarketSource {
             market: &key.market,
             quoted: OddsSource {
-                source: &key.source,
                 primary: self.primary(&key.market, ranking) == Some(key),
-                seq: market.seq,
-                time: market.time.to_string(),
-                recorded_at: market.recorded_at.to_string(),
+                ..OddsSource::of(&key.source, &market.latest)
             },
         });
         markets.collect()
+    }
+
+    /// The prices of a market: those of a quote, or all.
+    pub(crate) fn quoted(
+        &self,
+        key: &MarketKey,
+        quote: Option<&MarketQuoted>,
+    ) -> Option<Quoted<'_>> {
+        let market = self.0.get(key)?;
+        let line = |price: &QuotedPrice| {
+            let numbers = price.combination.iter().copied();
+            let numbers = numbers.flat_map(u16::to_be_bytes).collect();
+            PriceLine::new(numbers, &MarketPrice::of(price))
+        };
+        let prices = match quote {
+            None => market.prices.iter().map(line).collect(),
+            Some(quote) => {
+                let quoted = quote.prices.iter();
+                let known = quoted.filter_map(|price| market.prices.get(market.index(price).ok()?));
+                known.map(line).collect()
+            }
+        };
+        Some((&market.latest, prices))
     }
 
     /// Renders a market of a source, or of the primary one.
@@ -135,17 +163,12 @@ impl Markets {
             Some(source) => named(source),
             None => self.primary(market, ranking)?.clone(),
         };
-        let latest = self.0.get(&chosen)?;
-        let image = BoardImage {
-            source: &chosen.source,
-            seq: latest.seq,
-            prev_seq: latest.prev_seq,
-            recorded_at: latest.recorded_at.to_string(),
-        };
+        let quoted = self.0.get(&chosen)?;
+        let image = BoardImage::of(&chosen.source, &quoted.latest);
         Some(json::render(&OddsMarket {
             board: odds_board::of(key, race, image, Vec::new()),
             market: Some(market),
-            prices: Some(latest.prices.iter().map(MarketPrice::of).collect()),
+            prices: Some(quoted.prices.iter().map(MarketPrice::of).collect()),
         }))
     }
 }
@@ -155,22 +178,26 @@ impl QuotedMarket {
         let identity = identity(&recorded.envelope);
         let order = self.quotes.take(recorded, identity, clock);
         if order == Order::New {
-            (self.time, self.recorded_at) = (recorded.envelope.time, recorded.recorded_at);
-            let mut changed = self.seq == 0;
+            let mut changed = false;
             for price in &quote.prices {
                 changed |= self.price(price);
             }
-            if changed {
-                self.prev_seq = std::mem::replace(&mut self.seq, recorded.seq);
+            if self.first_seq != recorded.seq {
+                self.latest.take(recorded, changed);
             }
         }
         order
     }
 
+    /// Where the price of a combination is, or belongs.
+    fn index(&self, price: &QuotedPrice) -> Result<usize, usize> {
+        let prices = &self.prices;
+        prices.binary_search_by(|known| known.combination.cmp(&price.combination))
+    }
+
     /// Returns whether it was another price.
     fn price(&mut self, quoted: &QuotedPrice) -> bool {
-        let by_combination = |price: &QuotedPrice| price.combination.cmp(&quoted.combination);
-        match self.prices.binary_search_by(by_combination) {
+        match self.index(quoted) {
             Ok(index) if self.prices[index] == *quoted => false,
             Ok(index) => {
                 self.prices[index] = quoted.clone();

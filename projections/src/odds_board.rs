@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::json;
 use crate::log_clock::LogClock;
 use crate::newest::{Newest, Order, identity, identity_of};
+use crate::quotes::{LatestQuote, PriceLine, Quoted};
 use crate::race::{Race, has_room};
 use crate::source_rankings::rank;
 
@@ -39,12 +40,7 @@ pub(crate) struct Board {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Book {
     source: String,
-    /// The sequences of its latest quote and of the one before; 0 before the first.
-    seq: u64,
-    prev_seq: u64,
-    /// When the latest one was quoted, and when the log stored it.
-    time: Moment,
-    recorded_at: Moment,
+    quotes: LatestQuote,
     runners: BTreeMap<HorseNo, Price>,
 }
 
@@ -60,9 +56,10 @@ struct Price {
 }
 
 impl Book {
-    fn price(&mut self, quoted: &QuotedRunner) {
+    /// Returns whether it was another price.
+    fn price(&mut self, quoted: &QuotedRunner) -> bool {
         if !has_room(&self.runners, &quoted.horse_no) {
-            return;
+            return false;
         }
         let Some(price) = self.runners.get_mut(&quoted.horse_no) else {
             let first = Price {
@@ -75,8 +72,9 @@ impl Book {
                 previous: None,
             };
             self.runners.insert(quoted.horse_no.clone(), first);
-            return;
+            return true;
         };
+        let before = (price.win, price.place, price.state);
         if let Some(name) = &quoted.horse_name {
             price.name.clone_from(name);
         }
@@ -89,6 +87,7 @@ impl Book {
         let last_place = price.place.filter(|_| quoted.win.is_some());
         price.place = quoted.place.or(last_place);
         price.state = quoted.state;
+        before != (price.win, price.place, price.state)
     }
 }
 
@@ -102,7 +101,7 @@ impl Board {
         clock: &LogClock,
         ranking: &[Text],
     ) -> Order {
-        let Envelope { source, time, .. } = &recorded.envelope;
+        let Envelope { source, .. } = &recorded.envelope;
         let known = self.books.iter().position(|book| book.source == *source);
         if known.is_none() && self.books.len() == SOURCES_MAX {
             return Order::Stale;
@@ -116,18 +115,17 @@ impl Board {
         if known.is_none() {
             self.books.push(Book {
                 source: source.clone(),
-                seq: 0,
-                prev_seq: 0,
-                time: *time,
-                recorded_at: recorded.recorded_at,
+                quotes: LatestQuote::first(recorded),
                 runners: BTreeMap::new(),
             });
         }
         let book = &mut self.books[index];
-        book.prev_seq = std::mem::replace(&mut book.seq, recorded.seq);
-        (book.time, book.recorded_at) = (*time, recorded.recorded_at);
+        let mut changed = false;
         for runner in &quote.runners {
-            book.price(runner);
+            changed |= book.price(runner);
+        }
+        if known.is_some() {
+            book.quotes.take(recorded, changed);
         }
         let primary = self.highest_ranked(ranking);
         let was_primary = std::mem::replace(&mut self.primary, primary);
@@ -161,14 +159,36 @@ impl Board {
         books.map(|(index, book)| OddsSource {
             source: &book.source,
             primary: index == self.primary,
-            seq: book.seq,
-            time: book.time.to_string(),
-            recorded_at: book.recorded_at.to_string(),
+            ..OddsSource::of(&book.source, &book.quotes)
         })
     }
 
+    /// The prices of a source: those of a quote, or all.
+    pub(crate) fn quoted(&self, source: &str, quote: Option<&OddsQuoted>) -> Option<Quoted<'_>> {
+        let book = self.books.iter().find(|book| book.source == source)?;
+        let line = |(horse_no, price): (&HorseNo, &Price)| {
+            let prices = QuotedPrices {
+                horse_no,
+                win: price.win,
+                place: price.place,
+                state: price.state,
+            };
+            PriceLine::new(horse_no.as_str().into(), &prices)
+        };
+        let prices = match quote {
+            None => book.runners.iter().map(line).collect(),
+            Some(quote) => {
+                let horses = quote.runners.iter().map(|runner| &runner.horse_no);
+                let known = horses.filter_map(|horse| book.runners.get_key_value(horse));
+                known.map(line).collect()
+            }
+        };
+        Some((&book.quotes, prices))
+    }
+
     pub(crate) fn last_quoted_at(&self) -> Option<Moment> {
-        self.books.iter().map(|book| book.recorded_at).max()
+        let books = self.books.iter();
+        books.map(|book| book.quotes.latest.recorded_at).max()
     }
 
     /// Counts a quote in the history.
@@ -278,6 +298,19 @@ pub(crate) struct BoardImage<'a> {
     pub(crate) recorded_at: String,
 }
 
+impl<'a> BoardImage<'a> {
+    /// The prices of a source as of the latest quote that changed them.
+    pub(crate) fn of(source: &'a str, quotes: &LatestQuote) -> Self {
+        let changed = quotes.changed();
+        Self {
+            source,
+            seq: changed.seq,
+            prev_seq: quotes.prev_seq,
+            recorded_at: changed.recorded_at.to_string(),
+        }
+    }
+}
+
 /// Renders the board of a race, which is that of the primary source.
 pub(crate) fn render(key: &RaceKey, race: &Race, board: &Board) -> Vec<u8> {
     let image = BoardImage {
@@ -289,7 +322,8 @@ pub(crate) fn render(key: &RaceKey, race: &Race, board: &Board) -> Vec<u8> {
     json::render(&of(key, race, image, runners(race, board.shown())))
 }
 
-/// Renders the board of a source. Unless it is the primary source, the sequences are those of its quotes.
+/// Renders the board of a source. Unless it is the primary source, the sequences are those of the quotes that changed
+/// it.
 pub(crate) fn render_of_source(
     key: &RaceKey,
     race: &Race,
@@ -301,12 +335,7 @@ pub(crate) fn render_of_source(
         return Some(render(key, race, board));
     }
     let book = &board.books[index];
-    let image = BoardImage {
-        source,
-        seq: book.seq,
-        prev_seq: book.prev_seq,
-        recorded_at: book.recorded_at.to_string(),
-    };
+    let image = BoardImage::of(source, &book.quotes);
     let runners = runners(race, Some(book));
     Some(json::render(&of(key, race, image, runners)))
 }
@@ -376,6 +405,20 @@ pub(crate) struct OddsSource<'a> {
     pub(crate) recorded_at: String,
 }
 
+impl<'a> OddsSource<'a> {
+    /// A source that is not the primary one.
+    pub(crate) fn of(source: &'a str, quotes: &LatestQuote) -> Self {
+        let latest = quotes.latest;
+        Self {
+            source,
+            primary: false,
+            seq: latest.seq,
+            time: latest.time.to_string(),
+            recorded_at: latest.recorded_at.to_string(),
+        }
+    }
+}
+
 /// A quote in the history.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct OddsTick<'a> {
@@ -394,12 +437,12 @@ pub(crate) struct OddsTick<'a> {
     /// Whether it was older than the prices of its source, and did not change them.
     stale: bool,
     /// The quoted runners.
-    runners: Vec<TickRunner<'a>>,
+    runners: Vec<QuotedPrices<'a>>,
 }
 
 /// A runner's prices in a quote.
 #[derive(Debug, Serialize, JsonSchema)]
-struct TickRunner<'a> {
+pub(crate) struct QuotedPrices<'a> {
     /// The horse.
     horse_no: &'a HorseNo,
     /// The win price; null without one.
@@ -431,7 +474,7 @@ pub(crate) fn append_tick(
         runners: quote
             .runners
             .iter()
-            .map(|runner| TickRunner {
+            .map(|runner| QuotedPrices {
                 horse_no: &runner.horse_no,
                 win: runner.win,
                 place: runner.place,

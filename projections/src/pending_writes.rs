@@ -170,13 +170,14 @@ impl PendingWrites {
         recorded: &Recorded,
         quote: &MarketQuoted,
         clock: &LogClock,
+        live: bool,
     ) -> Result<Folded, StoreError> {
         let market = MarketKey::of(quote, recorded);
         let entry = self.race(&key, recorded.seq)?;
-        let markets = &mut entry.live.markets;
-        let order = markets.quote(&market, recorded, quote, clock);
+        let (order, update) = (entry.live).quote_market(&key, recorded, quote, clock, live);
         if order == Order::New {
-            let prices = markets.0.get(&market).map_or(0, QuotedMarket::len);
+            let markets = &entry.live.markets.0;
+            let prices = markets.get(&market).map_or(0, QuotedMarket::len);
             if entry.changed_markets.insert(market) {
                 self.keys += 1 + prices * BYTES_PER_PRICE / BYTES_PER_KEY;
             }
@@ -184,7 +185,7 @@ impl PendingWrites {
         }
         Ok(Folded {
             stale: order == Order::Stale,
-            update: None,
+            update,
         })
     }
 

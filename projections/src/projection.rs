@@ -216,9 +216,9 @@ impl Projection {
                 self.changes
                     .quote(race, &recorded, quote, &self.checkpoint, live)?
             }
-            (Event::MarketQuoted(quote), Some(race)) => {
-                self.changes.quote_market(race, &recorded, quote, clock)?
-            }
+            (Event::MarketQuoted(quote), Some(race)) => self
+                .changes
+                .quote_market(race, &recorded, quote, clock, live)?,
             (Event::SourcesRanked(ranked), _) => {
                 let order = (self.checkpoint.rankings).take(&recorded, ranked, clock);
                 step.tally.stale += u64::from(order == Order::Stale);

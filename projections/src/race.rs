@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use events::{
-    Currency, DeclaredRunner, DividendsDeclared, Event, HorseNo, Moment, RUNNERS_MAX, RaceDeclared,
-    RaceKey, RaceStatus, Recorded, ResultDeclared, ResultRunner, Text,
+    Currency, DeclaredRunner, DividendsDeclared, Event, HorseNo, Moment, Names, RUNNERS_MAX,
+    RaceDeclared, RaceKey, RaceStatus, Recorded, ResultDeclared, ResultRunner, Text,
 };
 use serde::{Deserialize, Serialize};
 
@@ -107,7 +107,9 @@ impl Race {
                 set(&mut self.status, fact.status) || reason_changed
             }),
             Event::ResultDeclared(result) => {
-                let statement = ResultStatement::Declared(Box::new(result.clone()));
+                let mut result = Box::new(result.clone());
+                result.merge_names(self.declared());
+                let statement = ResultStatement::Declared(result);
                 self.results.state(recorded, identity, &statement)
             }
             Event::ResultVoided(void) => {
@@ -135,10 +137,19 @@ impl Race {
     /// Replaces the card, and ends the changes of riders and going since the last one. Returns false if the card is
     /// equal.
     fn declare(&mut self, card: &RaceDeclared) -> bool {
-        if self.card.as_ref() == Some(card) {
+        let mut merged = card.clone();
+        merged.merge_names(self.card.as_ref());
+        if self.card.as_ref() == Some(&merged) {
             return false;
         }
-        self.card = Some(card.clone());
+        for (runner, stated) in merged.runners.iter_mut().zip(&card.runners) {
+            // The jockey of the earlier card is not the one that rides.
+            if self.changed_rider(&runner.horse_no).is_some() {
+                runner.jockey.clone_from(&stated.jockey);
+                runner.jockey_names.clone_from(&stated.jockey_names);
+            }
+        }
+        self.card = Some(merged);
         for horse in self.riders.values_mut() {
             horse.in_force = None;
         }
@@ -197,8 +208,10 @@ impl Race {
 
     /// The race's name; empty if unknown.
     pub(crate) fn name(&self) -> &str {
-        let name = self.text(|r| r.race_name.as_ref(), |c| Some(&c.race_name));
-        name.unwrap_or_default()
+        let result = self.declared();
+        let stated = result.and_then(|r| Some((r.race_name.as_ref()?, &r.names)));
+        let on_card = self.card.as_ref().map(|c| (&c.race_name, &c.names));
+        Names::best([stated, on_card].into_iter().flatten()).map_or("", Text::as_str)
     }
 
     /// The distance in metres; 0 if unknown.

@@ -111,6 +111,10 @@ struct WithdrawnRunner<'a> {
 
 /// The card of a race; `None` before one is declared.
 pub(crate) fn render(key: &RaceKey, race: &Race) -> Option<Vec<u8>> {
+    of(key, race).map(|card| json::render(&card))
+}
+
+pub(crate) fn of<'a>(key: &'a RaceKey, race: &'a Race) -> Option<RacecardRace<'a>> {
     let card = race.card.as_ref()?;
     let mut runners = Vec::with_capacity(card.runners.len());
     let mut withdrawn = Vec::new();
@@ -134,7 +138,7 @@ pub(crate) fn render(key: &RaceKey, race: &Race) -> Option<Vec<u8>> {
             }),
         }
     }
-    Some(json::render(&RacecardRace {
+    Some(RacecardRace {
         race_number: key.race_number,
         race_name: race.name(),
         distance: race.distance(),
@@ -148,7 +152,7 @@ pub(crate) fn render(key: &RaceKey, race: &Race) -> Option<Vec<u8>> {
         each_way: card.each_way,
         runners,
         withdrawn,
-    }))
+    })
 }
 
 impl<'a> CardDetails<'a> {

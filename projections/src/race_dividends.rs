@@ -1,8 +1,6 @@
 //! The dividends of a race.
 
-use events::{
-    Currency, Dividend, DividendState, DividendStatus, PoolCode, RaceKey, RaceNumber, Text,
-};
+use events::{Dividend, DividendState, DividendStatus, PoolCode, RaceKey, RaceNumber, Text};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -16,7 +14,7 @@ pub(crate) struct MeetingRaceDividends<'a> {
     /// The race's number.
     race_number: RaceNumber,
     /// How final they are.
-    status: DividendStatus,
+    status: RaceDividendsStatus,
     /// A later statement has a higher revision.
     revision: u32,
     /// Why they were amended or refunded; empty if no reason was given.
@@ -24,10 +22,24 @@ pub(crate) struct MeetingRaceDividends<'a> {
     /// When the log stored the latest statement that replaced a final one, RFC 3339 in UTC; empty without one.
     #[schemars(extend("pattern" = json::TIME_OR_EMPTY))]
     amended_at: String,
-    /// The currency of all amounts.
-    currency: &'a Currency,
+    /// The currency of all amounts; empty while they are pending.
+    currency: &'a str,
     /// By pool, and as stated within a pool.
     dividends: Vec<DividendLine<'a>>,
+}
+
+/// How final the dividends of a race are.
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum RaceDividendsStatus {
+    /// None are declared yet.
+    Pending,
+    /// They may change.
+    Provisional,
+    /// What is paid.
+    Official,
+    /// All stakes are returned.
+    Refund,
 }
 
 /// What a pool pays for a combination.
@@ -55,6 +67,19 @@ pub(crate) fn render(key: &RaceKey, race: &Race) -> Option<Vec<u8>> {
     of(key, race).map(|dividends| json::render(&dividends))
 }
 
+/// The dividends of a race while none are declared.
+pub fn pending(race_number: RaceNumber) -> Vec<u8> {
+    json::render(&MeetingRaceDividends {
+        race_number,
+        status: RaceDividendsStatus::Pending,
+        revision: 0,
+        reason: "",
+        amended_at: String::new(),
+        currency: "",
+        dividends: Vec::new(),
+    })
+}
+
 /// The dividends of a race, before they are rendered.
 pub(crate) fn of<'a>(key: &RaceKey, race: &'a Race) -> Option<MeetingRaceDividends<'a>> {
     let declared = race.dividends.in_force.as_ref()?;
@@ -62,13 +87,23 @@ pub(crate) fn of<'a>(key: &RaceKey, race: &'a Race) -> Option<MeetingRaceDividen
     lines.sort_by_key(|line| (rank(&line.pool), &line.pool));
     Some(MeetingRaceDividends {
         race_number: key.race_number,
-        status: declared.status,
+        status: declared.status.into(),
         revision: declared.revision,
         reason: declared.reason.as_ref().map_or("", Text::as_str),
         amended_at: json::text(race.dividends.amended_at),
-        currency: &declared.currency,
+        currency: declared.currency.as_str(),
         dividends: lines.into_iter().map(DividendLine::of).collect(),
     })
+}
+
+impl From<DividendStatus> for RaceDividendsStatus {
+    fn from(status: DividendStatus) -> Self {
+        match status {
+            DividendStatus::Provisional => Self::Provisional,
+            DividendStatus::Official => Self::Official,
+            DividendStatus::Refund => Self::Refund,
+        }
+    }
 }
 
 /// The usual order of the pools; others follow, by their codes.

@@ -1,8 +1,8 @@
 //! The result of a race, and the revisions of it.
 
 use events::{
-    Currency, DeclaredRunner, Envelope, Event, FinishTime, HorseNo, Margin, Outcome, RaceKey,
-    RaceNumber, RaceStatus, ResultRunner, ResultStatus, Text,
+    Currency, DeclaredRunner, Envelope, Event, FinishTime, HorseNo, Margin, Names, Outcome,
+    RaceKey, RaceNumber, RaceStatus, ResultRunner, ResultStatus, Text,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -198,19 +198,24 @@ impl From<ResultStatus> for RaceResultStatus {
 
 pub(crate) fn runner_fields<'a>(race: &'a Race, runner: &'a ResultRunner) -> RunnerFields<'a> {
     let card = race.declared_runner(&runner.horse_no);
-    let text = |stated: &'a Text, on_card: Option<&'a Text>| {
-        on_card
-            .map_or(stated, |on_card| stated.or(on_card))
-            .as_str()
+    let name = |stated, on_card: Option<(&'a Text, &'a Names)>| {
+        Names::best([Some(stated), on_card].into_iter().flatten()).map_or("", Text::as_str)
     };
+    let jockey = card.map_or(&runner.jockey, |card| runner.jockey.or(race.rider(card).0));
     RunnerFields {
         horse_no: &runner.horse_no,
-        horse_name: text(&runner.horse_name, card.map(|c| &c.horse_name)),
+        horse_name: name(
+            (&runner.horse_name, &runner.names),
+            card.map(|c| (&c.horse_name, &c.names)),
+        ),
         number: known(runner.number).or(card.map(|c| c.number)).unwrap_or(0),
         draw: known(runner.draw).or(card.map(|c| c.draw)).unwrap_or(0),
         weight: known(runner.weight).unwrap_or_else(|| race.rider_of(&runner.horse_no).1),
-        jockey: text(&runner.jockey, card.map(|c| race.rider(c).0)),
-        trainer: text(&runner.trainer, card.map(|c| &c.trainer)),
+        jockey: jockey.as_str(),
+        trainer: name(
+            (&runner.trainer, &runner.trainer_names),
+            card.map(|c| (&c.trainer, &c.trainer_names)),
+        ),
         finish_time: json::text(runner.finish_time),
         win_odds: win_odds(runner),
         stakes: runner.stakes.unwrap_or(0),

@@ -12,8 +12,8 @@ use common::history::{
 use common::{OwnedMessage, dump, key, market_of, open, recorded_at};
 use events::RaceKey;
 use projections::{
-    LiveKind, LiveUpdate, REPLAY_MESSAGES_MAX, RaceReplay, Row, Store, StoreError, StoreImport,
-    board_of_source, keys, open_races,
+    LiveKind, LiveUpdate, MarketKey, REPLAY_MESSAGES_MAX, RaceReplay, Row, Store, StoreError,
+    StoreImport, board_of_source, keys, open_races,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -46,7 +46,7 @@ fn renumbered_from(first: u64, log: Vec<OwnedMessage>) -> Vec<OwnedMessage> {
 }
 
 /// The prices of a market, and the sequences of its latest change, the one before, and its latest quote.
-type MarketRecount = (BTreeMap<u64, Value>, u64, u64, u64);
+type MarketRecount = (BTreeMap<u64, Value>, u64, u64);
 
 type Views = Vec<(String, Vec<u8>)>;
 
@@ -315,7 +315,7 @@ proptest! {
             prop_assert!(update.seq > last_seq);
             last_seq = update.seq;
             let rank = |kind| match kind {
-                LiveKind::Result | LiveKind::Dividends | LiveKind::Runner => 0,
+                LiveKind::Result | LiveKind::Dividends | LiveKind::Runner | LiveKind::Card => 0,
                 LiveKind::Status => 1,
                 LiveKind::Odds => 2,
             };
@@ -348,8 +348,13 @@ proptest! {
                     prop_assert_eq!(&odds.json, &message);
                     last_odds.insert(update.race.clone(), update.seq);
                 }
+                let key = keys::board(&update.race);
+                let mut update = update;
+                if update.quote.is_some() && update.board.is_none() {
+                    update.board = boards.get(&key).and_then(|before: &LiveUpdate| before.board.clone());
+                }
                 prop_assert_eq!(update.board.as_ref().map(|board| board.seq), last_odds.get(&update.race).copied());
-                boards.insert(keys::board(&update.race), update);
+                boards.insert(key, update);
             }
             let is_quoted = |(key, view): &(String, Vec<u8>)| key.starts_with("odds/") && !String::from_utf8_lossy(view).contains("\"seq\":0,");
             let stored: BTreeMap<String, Vec<u8>> = dump(projection.store()).into_iter().filter(is_quoted).collect();
@@ -376,7 +381,7 @@ proptest! {
             let event = event(message);
             let text = |value: &Value| value.as_str().expect("a text").to_owned();
             let about = [message.subject.clone(), text(&event["data"]["market"]), text(&event["source"])];
-            let (prices, seq, prev_seq, latest) = expected.entry(about).or_default();
+            let (prices, seq, prev_seq) = expected.entry(about).or_default();
             let before = prices.clone();
             for price in event["data"]["prices"].as_array().expect("a list") {
                 prices.insert(price["combination"][0].as_u64().expect("a number"), price.clone());
@@ -384,7 +389,6 @@ proptest! {
             if before != *prices {
                 (*seq, *prev_seq) = (message.seq, *seq);
             }
-            *latest = message.seq;
         }
         for race in RACES {
             for market in MARKETS {
@@ -392,9 +396,9 @@ proptest! {
                     let found = market_of(projection.store(), race, market, Some(source));
                     let subject = format!("racing.odds.{}.{}.{}", race.0, race.1, race.2);
                     let expected = expected.get(&[subject, market.to_owned(), source.to_owned()]);
-                    let expected = expected.map(|(prices, seq, prev_seq, latest)| {
+                    let expected = expected.map(|(prices, seq, prev_seq)| {
                         let prices: Vec<&Value> = prices.values().collect();
-                        let recorded_at = recorded_at(*latest).to_string();
+                        let recorded_at = recorded_at(*seq).to_string();
                         json!([prices, seq, prev_seq, recorded_at])
                     });
                     let found = found.is_object().then(|| json!([found["prices"], found["seq"], found["prev_seq"], found["recorded_at"]]));
@@ -407,6 +411,39 @@ proptest! {
         let with: BTreeMap<String, Vec<u8>> = dump(projection.store()).into_iter().collect();
         for (key, value) in dump(without.store()) {
             prop_assert_eq!(with.get(&key), Some(&value), "{}", key);
+        }
+    }
+
+    #[test]
+    fn the_quotes_of_a_market_lead_to_its_image_and_each_names_the_one_before(log in history_with_markets()) {
+        let (_folder, mut projection) = fold(&[]);
+        let mut markets: BTreeMap<(RaceKey, MarketKey), (u64, BTreeMap<Vec<u8>, Vec<u8>>)> = BTreeMap::new();
+        for update in step(&mut projection, &log).updates {
+            let Some(quote) = update.quote else { continue };
+            let json: Value = serde_json::from_slice(&quote.message()).expect("JSON");
+            let (last, prices) = markets.entry((update.race, quote.market.clone())).or_default();
+            prop_assert_eq!(
+                json!([json["event"], json["seq"], json["prev_seq"], json["source"], json["market"]]),
+                json!(["quote", update.seq, *last, quote.market.source, quote.market.market.as_str()])
+            );
+            prop_assert_eq!(quote.prev_seq, *last);
+            *last = update.seq;
+            prices.extend(quote.prices.into_iter().map(|line| (line.of, line.json)));
+        }
+        for open in open_races(projection.store()).expect("a healthy store") {
+            let of_race = markets.iter().filter(|((race, _), _)| *race == open.race);
+            let mut merged = Vec::new();
+            for ((_, market), (seq, prices)) in of_race {
+                merged.push((market.clone(), *seq, prices.clone()));
+            }
+            let images = open.markets.into_iter().flatten().map(|image| {
+                let json: Value = serde_json::from_slice(&image.message()).expect("JSON");
+                let prices = image.prices.into_iter().map(|line| (line.of, line.json)).collect();
+                (image.market, json["seq"].as_u64().expect("a number"), prices)
+            });
+            let mut images: Vec<_> = images.collect();
+            images.sort();
+            prop_assert_eq!(images, merged);
         }
     }
 

@@ -154,16 +154,14 @@ impl MeetingPlan<'_> {
         let starts = rng.between(0..=24);
         let wins = rng.between(0..=3);
         let foaled = foaled(self.day.date.civil().year(), &mut rng);
+        let horse_no = HorseNo::parse(&format!("{}_{number:03}", self.venue()))
+            .expect("a code and a number make one");
         HorseRegistered {
-            horse_no: HorseNo::parse(&format!("{}_{number:03}", self.venue()))
-                .expect("a code and a number make one"),
             horse_name: horse_name(Rng::new(&venue).next() / 2 + number),
             country_of_origin: text(rng.pick(&COUNTRIES)),
             colour: text(rng.pick(&COLOURS)),
             sex: text(rng.pick(&SEXES)),
             foaled: Some(Foaled::Year(foaled)),
-            age: None,
-            age_as_of: None,
             trainer: text(trainer),
             owner: text(&format!(
                 "{owner} {}",
@@ -171,6 +169,7 @@ impl MeetingPlan<'_> {
             )),
             stakes_currency: Some(text("HKD")),
             career: Some(career(starts, wins.min(starts), &mut rng)),
+            ..HorseRegistered::of(horse_no)
         }
     }
 }

@@ -202,6 +202,7 @@ fn race_query(request: &Value) -> Value {
         "api_key": { "type": "string", "description": "The key, unless it is in the header." },
         "venue": { "type": "string", "description": "The code or name of the venue, if there are two meetings today; case is ignored." },
         "events": list(&kind, "The kinds of messages about races that are sent, all by default."),
+        "markets": list("[a-z][a-z0-9_]{0,31}", "Markets whose quotes are sent: pools, or win_place. None by default."),
         "conflate_ms": field("conflate_ms"),
         "heartbeat_ms": field("heartbeat_ms"),
         "since": field("since"),

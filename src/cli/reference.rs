@@ -85,6 +85,9 @@ pub(super) fn metrics() -> String {
 
 const MADE: &str = "`railbird schemas --docs docs` makes this page";
 
+/// Of more flags that are described elsewhere, the first and the last are named.
+const NAMED_FLAGS_MAX: usize = 3;
+
 /// Where each flag was described, by its description.
 type Described = BTreeMap<String, String>;
 
@@ -111,7 +114,13 @@ fn add_command(page: &mut String, command: &Command, path: &str, described: &mut
         described.insert(text, path.to_owned());
     }
     for (elsewhere, flags) in known {
-        add_item(page, &format!("as for `{elsewhere}`: {}", flags.join(", ")));
+        let named = match &flags[..] {
+            [first, .., last] if flags.len() > NAMED_FLAGS_MAX => {
+                format!("{first} to {last}, {} flags", flags.len())
+            }
+            flags => flags.join(", "),
+        };
+        add_item(page, &format!("as for `{elsewhere}`: {named}"));
     }
     for subcommand in command.get_subcommands() {
         let path = format!("{path} {}", subcommand.get_name());

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use events::{HorseNo, Moment, RaceKey};
-use projections::{Checkpoint, LiveKind, LiveUpdate};
+use projections::{Checkpoint, LiveKind, LiveUpdate, MarketKey};
 use serde::Serialize;
 
 use super::frame::Frame;
@@ -17,9 +17,27 @@ pub struct FeedMessage {
     /// The log sequence of its event.
     pub seq: u64,
     pub(super) prev_seq: u64,
-    pub kind: LiveKind,
+    pub content: Content,
     pub topic: Arc<Topic>,
     pub frame: Frame,
+}
+
+/// What a message about a race has, as subscriptions see it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Content {
+    /// What a subscription chooses by its `events`.
+    Kind(LiveKind),
+    /// A quote, which it chooses by its `markets`.
+    Quote(MarketKey),
+}
+
+impl Content {
+    pub const ODDS: Self = Self::Kind(LiveKind::Odds);
+
+    /// Whether one message with all prices may replace several.
+    pub fn is_conflated(&self) -> bool {
+        matches!(self, Self::Kind(LiveKind::Odds) | Self::Quote(_))
+    }
 }
 
 /// A race, as filters see it.
@@ -79,7 +97,7 @@ pub struct FeedTail {
     pub position: Position,
 }
 
-/// Images of open races, and how far the feed was when they were taken.
+/// Images of open races and of their markets, and how far the feed was when they were taken.
 #[derive(Debug)]
 pub struct Snapshots {
     pub images: Vec<Frame>,

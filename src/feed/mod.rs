@@ -5,6 +5,7 @@
 //! race which messages led to the image, and so how many the image stands for.
 
 pub mod frame;
+mod market;
 mod message;
 mod race;
 pub mod replay;
@@ -18,13 +19,13 @@ use std::sync::Arc;
 use events::{Moment, VenueCode};
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use projections::{Checkpoint, LiveKind, LiveUpdate, LogIdentity};
+use projections::{Checkpoint, LiveUpdate, LogIdentity};
 use tokio::sync::watch;
 
 use frame::Frame;
 pub use message::{
-    ConflatedBy, EventTime, FeedMessage, FeedTail, NotRecovered, Position, Replayed, Snapshots,
-    Topic,
+    ConflatedBy, Content, EventTime, FeedMessage, FeedTail, NotRecovered, Position, Replayed,
+    Snapshots, Topic,
 };
 use state::{BOUNDS, Bounds, FeedState};
 
@@ -122,24 +123,24 @@ impl Feed {
         self.state.lock().tail(from, max)
     }
 
-    /// The current images of the open races that `wants` selects.
-    pub fn snapshots(&self, wants: impl Fn(&Topic) -> bool) -> Snapshots {
+    /// The current images of the open races, and of their markets, that `wants` selects.
+    pub fn snapshots(&self, wants: impl Fn(&Topic, &Content) -> bool) -> Snapshots {
         self.state.lock().snapshots(wants)
     }
 
-    /// The messages from an index on, and the images after them of the open races that `wants` selects. `None` if the
-    /// messages are not kept.
+    /// The messages from an index on, and the images after them that `wants` selects. `None` if the messages are not
+    /// kept.
     pub fn tail_and_snapshots(
         &self,
         from: u64,
-        wants: impl Fn(&Topic) -> bool,
+        wants: impl Fn(&Topic, &Content) -> bool,
     ) -> Option<(FeedTail, Snapshots)> {
         let state = self.state.lock();
         Some((state.tail(from, usize::MAX)?, state.snapshots(wants)))
     }
 
-    /// Replaces the messages from an index on: status, runner and result messages as they are, and one odds message a
-    /// race, in the order of the log. `None` if too little is kept to do so.
+    /// Replaces the messages from an index on: status, runner and result messages as they are, one odds message a race,
+    /// and an image of each market, in the order of the log. `None` if too little is kept to do so.
     ///
     /// An odds message merges earlier ones, which may belong before a message of another race. So all but the last have
     /// `"more":true`: only after the last is the client's picture consistent.
@@ -147,7 +148,7 @@ impl Feed {
         &self,
         from: u64,
         by: ConflatedBy,
-        wants: impl Fn(&Topic, LiveKind) -> bool,
+        wants: impl Fn(&Topic, &Content) -> bool,
     ) -> Option<(Vec<Frame>, Position)> {
         self.state.lock().conflated(from, by, wants)
     }

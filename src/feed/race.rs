@@ -1,13 +1,14 @@
 //! [`RaceFeed`]: what the feed knows of a race beside its messages: the image, and which messages led to it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, OnceLock};
 
 use events::{Moment, RaceKey, RacingDate, VenueCode};
-use projections::{LiveBoard, LiveUpdate, json};
+use projections::{LiveBoard, LiveQuote, LiveUpdate, json};
 
 use super::frame::Frame;
-use super::message::{ConflatedBy, FeedMessage, Topic};
+use super::market::MarketFeed;
+use super::message::{ConflatedBy, Content, FeedMessage, Topic};
 
 /// An odds message: its index, and the sequence of the one before it.
 #[derive(Debug, Clone, Copy)]
@@ -26,6 +27,9 @@ pub(super) struct RaceFeed {
     /// The image, encoded when it is first needed.
     snapshot: OnceLock<Frame>,
     marks: VecDeque<OddsMark>,
+    markets: BTreeMap<Content, MarketFeed>,
+    /// Whether the markets have all of their prices. False before the race is open, and once these were too many.
+    has_prices: bool,
 }
 
 impl RaceFeed {
@@ -43,6 +47,8 @@ impl RaceFeed {
             board: None,
             snapshot: OnceLock::new(),
             marks: VecDeque::new(),
+            markets: BTreeMap::new(),
+            has_prices: false,
         }
     }
 
@@ -64,16 +70,48 @@ impl RaceFeed {
         }
     }
 
+    /// Takes all prices of its markets.
+    pub(super) fn begin_markets(&mut self, markets: Vec<LiveQuote>) {
+        self.has_prices = true;
+        for market in markets {
+            self.quote(market);
+        }
+    }
+
+    /// Takes the prices of a quote. They change what is known.
+    pub(super) fn quote(&mut self, quote: LiveQuote) {
+        if self.has_prices {
+            let market = Content::Quote(quote.market.clone());
+            self.markets.entry(market).or_default().take(quote);
+        }
+    }
+
+    /// The number of prices of its markets.
+    pub(super) fn prices(&self) -> usize {
+        self.markets.values().map(MarketFeed::len).sum()
+    }
+
+    /// Keeps no prices of its markets from now on.
+    pub(super) fn drop_markets(&mut self) {
+        self.has_prices = false;
+        self.markets.values_mut().for_each(MarketFeed::clear);
+    }
+
     pub(super) fn meeting(&self) -> (RacingDate, &VenueCode) {
         let race = &self.topic.race;
         (race.date, &race.venue)
     }
 
-    /// Records an odds message.
+    /// Records an odds message, or a quote.
     pub(super) fn mark(&mut self, message: &FeedMessage) {
         let index = message.index;
-        let prev_seq = message.prev_seq;
-        self.marks.push_back(OddsMark { index, prev_seq });
+        if message.content == Content::ODDS {
+            let prev_seq = message.prev_seq;
+            self.marks.push_back(OddsMark { index, prev_seq });
+        } else {
+            let market = self.markets.entry(message.content.clone());
+            market.or_default().latest_index = Some(index);
+        }
     }
 
     /// Drops the marks of the odds messages before an index.
@@ -88,21 +126,57 @@ impl RaceFeed {
         self.marks.len()
     }
 
+    /// The index of the latest message that may be conflated; `None` before the first one in this process.
+    pub(super) fn last_index(&self) -> Option<u64> {
+        let markets = self.markets.values();
+        let quoted = markets.filter_map(|market| market.latest_index).max();
+        self.latest_index().max(quoted)
+    }
+
     /// The index of the latest odds message; `None` before the first one in this process.
     pub(super) fn latest_index(&self) -> Option<u64> {
         self.marks.back().map(|mark| mark.index)
     }
 
     /// The image, encoded once for all clients.
-    pub(super) fn snapshot(&self) -> Option<Frame> {
+    fn snapshot(&self) -> Option<Frame> {
         const HEAD: &[u8] = br#"{"event":"odds_update","snapshot":true,"#;
         let board = self.board.as_ref()?;
         let encoded = || Frame::text(&[HEAD, json::fields(&board.json), b"}"]);
         Some(self.snapshot.get_or_init(encoded).clone())
     }
 
+    /// The images that `wants` selects.
+    pub(super) fn images(&self, wants: impl Fn(&Topic, &Content) -> bool) -> Vec<Frame> {
+        let wants = |content: &Content| wants(&self.topic, content);
+        let board = self.snapshot().filter(|_| wants(&Content::ODDS));
+        let markets = self.markets.iter().filter(|_| self.has_prices);
+        let wanted = markets.filter(|(market, _)| wants(market));
+        let markets = wanted.map(|(_, market)| market.image());
+        board.into_iter().chain(markets).collect()
+    }
+
+    /// What replaces the messages from an index on that `wants` selects, but for those that are never conflated. Each
+    /// with the index of its last message.
+    pub(super) fn conflated(
+        &self,
+        from: u64,
+        by: ConflatedBy,
+        wants: impl Fn(&Topic, &Content) -> bool,
+    ) -> Vec<(u64, Frame)> {
+        let wants = |content: &Content| wants(&self.topic, content);
+        let odds = self.latest_index() >= Some(from) && wants(&Content::ODDS);
+        let odds = odds.then(|| self.conflated_odds(from, by)).flatten();
+        let markets = self.markets.iter().filter(|_| self.has_prices);
+        let changed = markets.filter_map(|(content, market)| {
+            let last = market.latest_index.filter(|last| *last >= from)?;
+            wants(content).then(|| (last, market.image()))
+        });
+        odds.into_iter().chain(changed).collect()
+    }
+
     /// One message for all odds messages from an index on, with the index of the last of them.
-    pub(super) fn conflated(&self, from: u64, by: ConflatedBy) -> Option<(u64, Frame)> {
+    fn conflated_odds(&self, from: u64, by: ConflatedBy) -> Option<(u64, Frame)> {
         let board = self.board.as_ref()?;
         let last = self.marks.back()?;
         let start = self.marks.partition_point(|mark| mark.index < from);

@@ -8,10 +8,9 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use events::{RaceKey, Subject};
-use projections::{Checkpoint, LogIdentity, RaceReplay, Store, StoreError};
+use projections::{Checkpoint, LogIdentity, REPLAY_MESSAGES_MAX, RaceReplay, Store, StoreError};
 
 use super::message::{EventTime, Replayed};
-use super::state::BOUNDS;
 use crate::log::{Log, LogReplaced, RACING, ReadPosition};
 
 /// Races that are folded again at most: those of some days.
@@ -29,7 +28,7 @@ pub async fn replay(
 ) -> Result<Replayed, LogReplaced> {
     let identity = &checkpoint.log;
     let seq = checkpoint.seq;
-    let earliest = seq.saturating_sub(BOUNDS.messages as u64);
+    let earliest = seq.saturating_sub(REPLAY_MESSAGES_MAX);
     let latest = latest_events(log, identity, earliest, seq).await?;
     let events: Vec<EventTime> = latest.iter().map(|(event, _)| *event).collect();
     if let (Some(last), Some(expected)) = (events.last(), checkpoint.recorded_at)

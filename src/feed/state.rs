@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use events::{Moment, RaceKey, RacingDate, VenueCode};
 use jiff::{SignedDuration, Timestamp};
-use projections::{LiveKind, LiveUpdate, REPLAY_MESSAGES_MAX};
+use projections::{LiveUpdate, REPLAY_MESSAGES_MAX};
 
 use super::frame::Frame;
 use super::message::{
-    ConflatedBy, EventTime, FeedMessage, FeedTail, NotRecovered, Position, Snapshots, Topic,
+    ConflatedBy, Content, EventTime, FeedMessage, FeedTail, NotRecovered, Position, Snapshots,
+    Topic,
 };
 use super::race::RaceFeed;
 use crate::metrics;
@@ -32,20 +33,23 @@ pub(super) struct Bounds {
     pub(super) closed_races: usize,
     /// The latest messages that a client may have missed and still take as images, with their number.
     pub(super) conflatable: usize,
+    /// The prices of the markets of all races. A race that exceeds it has no images of its markets from then on.
+    pub(super) prices: usize,
 }
 
-/// The messages are some minutes of a busy day. Some events make no message, so more of them are kept, in at most
-/// 6 MiB. The open races are all of the world on three days. An image has at most 40 KB, so the feed takes less than
-/// 200 MB however long it runs.
+/// The messages are some minutes of a busy day: a quote of win and place makes two. Some events make none, so more of
+/// them are kept, in at most 6 MiB. The open races are all of the world on three days. An image has at most 40 KB, and
+/// a price of a market takes about 200 bytes, so the feed takes less than 300 MB however long it runs.
 pub(super) const BOUNDS: Bounds = Bounds {
-    messages: REPLAY_MESSAGES_MAX as usize,
+    messages: 2 * REPLAY_MESSAGES_MAX as usize,
     bytes: 64 * 1024 * 1024,
     events: 131_072,
     facts: 4_096,
     open_races: 1_024,
     open_races_of_meeting: 64,
     closed_races: 256,
-    conflatable: 262_144,
+    conflatable: 524_288,
+    prices: 524_288,
 };
 
 /// Days after the log's date on which races are open for images. Fixtures are known a year ahead.
@@ -81,6 +85,8 @@ pub(super) struct FeedState {
     conflatable_from: u64,
     /// The odds marks of earlier messages were dropped.
     marks_from: u64,
+    /// The number of prices of the markets of all races.
+    pub(super) prices: usize,
 }
 
 impl FeedState {
@@ -101,6 +107,7 @@ impl FeedState {
             closed: VecDeque::new(),
             conflatable_from: 0,
             marks_from: 0,
+            prices: 0,
         }
     }
 
@@ -136,11 +143,10 @@ impl FeedState {
         due
     }
 
-    pub(super) fn snapshots(&self, wants: impl Fn(&Topic) -> bool) -> Snapshots {
+    pub(super) fn snapshots(&self, wants: impl Fn(&Topic, &Content) -> bool) -> Snapshots {
         let open = self.races.values().filter(|race| race.open);
-        let wanted = open.filter(|race| wants(&race.topic));
         Snapshots {
-            images: wanted.filter_map(RaceFeed::snapshot).collect(),
+            images: open.flat_map(|race| race.images(&wants)).collect(),
             position: self.position.clone(),
         }
     }
@@ -149,21 +155,18 @@ impl FeedState {
         &self,
         from: u64,
         by: ConflatedBy,
-        wants: impl Fn(&Topic, LiveKind) -> bool,
+        wants: impl Fn(&Topic, &Content) -> bool,
     ) -> Option<(Vec<Frame>, Position)> {
         if from < self.conflatable_from {
             return None;
         }
         let start = self.facts.partition_point(|fact| fact.index < from);
         let facts = self.facts.range(start..);
-        let facts = facts.filter(|fact| wants(&fact.topic, fact.kind));
+        let facts = facts.filter(|fact| wants(&fact.topic, &fact.content));
         let mut frames: Vec<(u64, Frame)> =
             facts.map(|fact| (fact.index, fact.frame.clone())).collect();
-        let changed = self
-            .races
-            .values()
-            .filter(|race| race.latest_index() >= Some(from) && wants(&race.topic, LiveKind::Odds));
-        frames.extend(changed.filter_map(|race| race.conflated(from, by)));
+        let races = self.races.values();
+        frames.extend(races.flat_map(|race| race.conflated(from, by, &wants)));
         frames.sort_unstable_by_key(|(index, _)| *index);
         let mut frames: Vec<Frame> = frames.into_iter().map(|(_, frame)| frame).collect();
         if let Some((_, others)) = frames.split_last_mut() {
@@ -230,6 +233,7 @@ impl FeedState {
         self.ring_bytes = 0;
         self.facts.clear();
         self.races.clear();
+        self.prices = 0;
         self.open.clear();
         self.open_from = None;
         self.today = None;
@@ -251,23 +255,52 @@ impl FeedState {
             _ => {}
         }
         let topic = Arc::clone(&race.topic);
-        let closes = !race.open && (was_open || race.latest_index().is_none());
+        let closes = !race.open && (was_open || race.last_index().is_none());
         for message in update.messages {
-            let message = Arc::new(FeedMessage {
+            self.push(FeedMessage {
                 index: self.position.head,
                 seq: update.seq,
                 prev_seq: message.prev_seq,
-                kind: message.kind,
+                content: Content::Kind(message.kind),
                 topic: Arc::clone(&topic),
                 frame: Frame::text(&[&message.json]),
             });
-            self.position.head += 1;
+        }
+        if let Some(markets) = update.markets {
+            self.take_prices(&update.race, |race| race.begin_markets(markets));
+        }
+        if let Some(quote) = update.quote {
+            let message = FeedMessage {
+                index: self.position.head,
+                seq: update.seq,
+                prev_seq: quote.prev_seq,
+                content: Content::Quote(quote.market.clone()),
+                topic,
+                frame: Frame::text(&[&quote.message()]),
+            };
+            self.take_prices(&update.race, |race| race.quote(quote));
             self.push(message);
         }
         if closes {
             self.close(update.race);
         }
         self.evict();
+    }
+
+    /// Has a race take prices of its markets, unless there are too many.
+    fn take_prices(&mut self, race: &RaceKey, take: impl FnOnce(&mut RaceFeed)) {
+        let Some(race) = self.races.get_mut(race) else {
+            return;
+        };
+        let before = race.prices();
+        take(race);
+        self.prices += race.prices() - before;
+        if self.prices > self.bounds.prices {
+            self.prices -= race.prices();
+            race.drop_markets();
+            let race = &race.topic.race;
+            tracing::warn!(%race, "new clients get no images of its markets: there are too many prices");
+        }
     }
 
     /// Makes room for another open race: it takes that of the last one by [`Self::rank`], of its meeting if that has
@@ -351,8 +384,10 @@ impl FeedState {
         self.close(key);
     }
 
-    fn push(&mut self, message: Arc<FeedMessage>) {
-        if message.kind == LiveKind::Odds {
+    fn push(&mut self, message: FeedMessage) {
+        let message = Arc::new(message);
+        self.position.head += 1;
+        if message.content.is_conflated() {
             if let Some(race) = self.races.get_mut(&message.topic.race) {
                 race.mark(&message);
             }
@@ -394,7 +429,8 @@ impl FeedState {
             && self.races.get(&oldest).is_some_and(|race| !race.open)
             && let Some(race) = self.races.remove(&oldest)
         {
-            self.note_dropped(race.latest_index());
+            self.prices -= race.prices();
+            self.note_dropped(race.last_index());
         }
     }
 

@@ -6,15 +6,19 @@ use std::sync::Arc;
 use events::{Moment, RaceKey, RacingDate, VenueCode};
 use jiff::ToSpan;
 use projections::{
-    Checkpoint, Digest, LiveBoard, LiveKind, LiveMessage, LiveUpdate, LogClock, LogHistory,
-    LogIdentity, Projection, SourceRankings, Store, StoredMessage, open_races,
+    Checkpoint, Digest, LiveBoard, LiveKind, LiveMessage, LiveQuote, LiveUpdate, LogClock,
+    LogHistory, LogIdentity, MarketKey, PriceLine, Projection, SourceRankings, Store,
+    StoredMessage, open_races,
 };
 use proptest::prelude::*;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::frame::Frame;
+use super::race::RaceFeed;
 use super::{
-    BOUNDS, Bounds, ConflatedBy, EventTime, Feed, NotRecovered, Replayed, Snapshots, Topic, epoch,
+    BOUNDS, Bounds, ConflatedBy, Content, EventTime, Feed, NotRecovered, Replayed, Snapshots,
+    Topic, epoch,
 };
 
 const SMALL: Bounds = Bounds {
@@ -26,6 +30,7 @@ const SMALL: Bounds = Bounds {
     open_races_of_meeting: 7,
     closed_races: 2,
     conflatable: 12,
+    prices: 100,
 };
 
 fn key(race_number: u16) -> RaceKey {
@@ -82,6 +87,10 @@ fn decode(frame: &Frame) -> Value {
 #[derive(Debug, Clone, Copy)]
 enum Fact {
     Quote,
+    /// A quote, also for those who chose `win_place`.
+    QuoteOfSource,
+    /// A quote of another market.
+    QuoteOfMarket,
     Withdrawal,
     Status,
     End,
@@ -94,7 +103,8 @@ impl Fact {
     /// The kinds of messages for it; `None` if it is not live.
     fn kinds(self, has_board: bool) -> Option<&'static [LiveKind]> {
         Some(match self {
-            Self::Quote => &[LiveKind::Odds],
+            Self::Quote | Self::QuoteOfSource => &[LiveKind::Odds],
+            Self::QuoteOfMarket => &[],
             Self::Withdrawal if has_board => &[LiveKind::Runner, LiveKind::Odds],
             Self::Withdrawal => &[LiveKind::Runner],
             Self::Status | Self::End => &[LiveKind::Status],
@@ -106,7 +116,9 @@ impl Fact {
 
 fn fact() -> impl Strategy<Value = (u16, Fact)> {
     let fact = prop_oneof![
-        6 => Just(Fact::Quote),
+        4 => Just(Fact::Quote),
+        3 => Just(Fact::QuoteOfSource),
+        2 => Just(Fact::QuoteOfMarket),
         2 => Just(Fact::Withdrawal),
         1 => Just(Fact::Status),
         1 => Just(Fact::End),
@@ -121,7 +133,7 @@ fn fact() -> impl Strategy<Value = (u16, Fact)> {
 struct Published {
     seq: u64,
     prev_seq: u64,
-    kind: LiveKind,
+    content: Content,
     race: u16,
     json: Value,
     bytes: usize,
@@ -131,6 +143,8 @@ struct Published {
 #[derive(Debug, Clone, Default)]
 struct Race {
     last: BTreeMap<LiveKind, u64>,
+    /// The latest quote of each market, with all prices.
+    markets: BTreeMap<MarketKey, Value>,
     board: Option<Value>,
     over: bool,
     status: u64,
@@ -181,41 +195,130 @@ impl Model {
         });
         let open = race.board.is_some() && !race.over;
         self.ends += usize::from(!open && (was_open || race.board.is_none()));
-        let messages: Vec<LiveMessage> = messages
-            .into_iter()
-            .map(|(kind, prev_seq)| {
-                let mut json = match (kind, &race.board) {
-                    (LiveKind::Odds, Some(board)) => board.clone(),
-                    _ => json!({ "race_number": race_number, "seq": seq, "prev_seq": prev_seq }),
-                };
-                json["event"] = json!(kind.as_str());
-                let text = json.to_string().into_bytes();
-                self.published.push(Published {
-                    seq,
-                    prev_seq,
-                    kind,
-                    race: race_number,
-                    json,
-                    bytes: text.len(),
-                });
-                LiveMessage {
-                    kind,
-                    prev_seq,
-                    json: text,
-                }
-            })
-            .collect();
+        let messages = messages.into_iter();
+        let messages = messages.map(|(kind, prev_seq)| self.message(race_number, kind, prev_seq));
+        let messages = messages.collect();
+        let quote = self.quote(race_number, fact);
+        let opens = !was_open && open;
         Some(LiveUpdate {
             seq,
             race: key(race_number),
             venue: "Sha Tin".to_owned(),
             messages,
             board,
+            quote,
+            markets: opens.then(|| self.markets(race_number)),
             open,
             on_card: false,
             off_time: None,
             runners: Vec::new(),
         })
+    }
+
+    /// Publishes a message that is no quote.
+    fn message(&mut self, race_number: u16, kind: LiveKind, prev_seq: u64) -> LiveMessage {
+        let seq = self.seq;
+        let mut json = match (kind, &self.races[&race_number].board) {
+            (LiveKind::Odds, Some(board)) => board.clone(),
+            _ => json!({ "race_number": race_number, "seq": seq, "prev_seq": prev_seq }),
+        };
+        json["event"] = json!(kind.as_str());
+        let text = json.to_string().into_bytes();
+        self.published.push(Published {
+            seq,
+            prev_seq,
+            content: Content::Kind(kind),
+            race: race_number,
+            json,
+            bytes: text.len(),
+        });
+        LiveMessage {
+            kind,
+            prev_seq,
+            json: text,
+        }
+    }
+
+    /// Quotes a few prices of a market.
+    fn quote(&mut self, race_number: u16, fact: Fact) -> Option<LiveQuote> {
+        let seq = self.seq;
+        let market = match fact {
+            Fact::QuoteOfSource => "win_place",
+            Fact::QuoteOfMarket => "quinella",
+            _ => return None,
+        };
+        let market = MarketKey {
+            market: events::PoolCode::parse(market).expect("a pool"),
+            source: "tote".to_owned(),
+        };
+        let race = self.races.get_mut(&race_number).expect("a race");
+        let latest =
+            (race.markets.entry(market.clone())).or_insert_with(|| json!({ "seq": 0, "all": {} }));
+        let prev_seq = latest["seq"].as_u64().expect("a number");
+        let head = json!({ "event": "quote", "a_market": market.market.as_str(), "race_number": race_number,
+            "seq": seq, "prev_seq": prev_seq });
+        let mut prices = Vec::new();
+        for of in [seq % 3, 5 + seq % 2] {
+            let price = json!({ "of": of, "odds": seq });
+            latest["all"][of.to_string()] = price.clone();
+            prices.push(price);
+        }
+        let mut json = head.clone();
+        json["prices"] = json!(prices);
+        let mut image = head.clone();
+        image["all"] = latest["all"].take();
+        *latest = image;
+        let bytes = json.to_string().len();
+        self.published.push(Published {
+            seq,
+            prev_seq,
+            content: Content::Quote(market.clone()),
+            race: race_number,
+            json,
+            bytes,
+        });
+        let head = head.to_string();
+        let line = |price: Value| PriceLine {
+            of: price["of"].to_string().into_bytes(),
+            json: price.to_string().into_bytes(),
+        };
+        Some(LiveQuote {
+            market,
+            prev_seq,
+            head: [head.trim_end_matches('}'), r#","prices":["#]
+                .concat()
+                .into_bytes(),
+            prices: prices.into_iter().map(line).collect(),
+        })
+    }
+
+    /// All prices of the markets of a race.
+    fn markets(&self, race: u16) -> Vec<LiveQuote> {
+        let markets = self.races[&race].markets.keys();
+        let all = markets.map(|market| {
+            let mut image = self.image(race, market);
+            let image = image.as_object_mut().expect("an object");
+            image.remove("snapshot");
+            let prices = image.remove("prices").expect("prices");
+            live_quote(
+                market.clone(),
+                &json!(image),
+                prices.as_array().expect("a list"),
+            )
+        });
+        all.collect()
+    }
+
+    /// The image of a market.
+    fn image(&self, race: u16, market: &MarketKey) -> Value {
+        let mut image = self.races[&race].markets[market].clone();
+        let all = image.as_object_mut().and_then(|image| image.remove("all"));
+        let all = all
+            .and_then(|all| all.as_object().cloned())
+            .unwrap_or_default();
+        image["prices"] = all.into_iter().map(|(_, price)| price).collect();
+        image["snapshot"] = json!(true);
+        image
     }
 
     /// The index of the first message that is kept, and the log sequence from which on all messages are.
@@ -251,6 +354,21 @@ impl Model {
     }
 }
 
+fn live_quote(market: MarketKey, head: &Value, prices: &[Value]) -> LiveQuote {
+    let line = |price: &Value| PriceLine {
+        of: price["of"].to_string().into_bytes(),
+        json: price.to_string().into_bytes(),
+    };
+    LiveQuote {
+        market,
+        prev_seq: head["prev_seq"].as_u64().expect("a number"),
+        head: [head.to_string().trim_end_matches('}'), r#","prices":["#]
+            .concat()
+            .into_bytes(),
+        prices: prices.iter().map(line).collect(),
+    }
+}
+
 fn check_tail(feed: &Feed, model: &Model, first: usize) {
     for from in 0..=model.published.len() {
         for max in [1, 3, usize::MAX] {
@@ -264,12 +382,17 @@ fn check_tail(feed: &Feed, model: &Model, first: usize) {
             assert_eq!(tail.messages.len(), expected.len(), "from {from}");
             for ((message, published), index) in tail.messages.iter().zip(expected).zip(from..) {
                 assert_eq!(
-                    (message.index, message.seq, message.prev_seq, message.kind),
+                    (
+                        message.index,
+                        message.seq,
+                        message.prev_seq,
+                        &message.content
+                    ),
                     (
                         index as u64,
                         published.seq,
                         published.prev_seq,
-                        published.kind
+                        &published.content
                     )
                 );
                 assert_eq!(decode(&message.frame), published.json);
@@ -320,23 +443,34 @@ fn check_resume(feed: &Feed, model: &Model, complete_from: u64, bounds: Bounds) 
     }
 }
 
+/// Checks that all messages but the last have `more`, and removes it.
+fn take_more(messages: &mut [Value]) {
+    let last = messages.len();
+    for (message, n) in messages.iter_mut().zip(1..) {
+        let message = message.as_object_mut().expect("an object");
+        let more = message.remove("more");
+        assert_eq!(more, (n < last).then_some(json!(true)));
+    }
+}
+
 /// Compares the conflated messages from an index on with all messages from there.
 fn check_conflated(
     feed: &Feed,
     model: &Model,
     bounds: Bounds,
-    wants: impl Fn(u16, LiveKind) -> bool,
+    wants: impl Fn(u16, &Content) -> bool,
 ) {
     for from in 0..=model.published.len() {
         let (by, word) = match from % 2 {
             0 => (ConflatedBy::Client, "client"),
             _ => (ConflatedBy::Backpressure, "backpressure"),
         };
-        let passes = |topic: &Topic, kind| wants(topic.race.race_number.get(), kind);
+        let passes =
+            |topic: &Topic, content: &Content| wants(topic.race.race_number.get(), content);
         let missed = &model.published[from..];
         let facts = missed
             .iter()
-            .filter(|message| message.kind != LiveKind::Odds)
+            .filter(|message| !message.content.is_conflated())
             .count();
         let Some((frames, position)) = feed.conflated(from as u64, by, passes) else {
             assert!(
@@ -352,15 +486,19 @@ fn check_conflated(
         for (at, message) in missed
             .iter()
             .enumerate()
-            .filter(|(_, message)| wants(message.race, message.kind))
+            .filter(|(_, message)| wants(message.race, &message.content))
         {
-            if message.kind != LiveKind::Odds {
+            if !message.content.is_conflated() {
                 expected.push(message.json.clone());
                 continue;
             }
             let same =
-                |other: &&Published| other.kind == LiveKind::Odds && other.race == message.race;
+                |other: &&Published| other.content == message.content && other.race == message.race;
             if missed[at + 1..].iter().any(|later| same(&later)) {
+                continue;
+            }
+            if let Content::Quote(market) = &message.content {
+                expected.push(model.image(message.race, market));
                 continue;
             }
             let merged: Vec<&Published> = missed.iter().filter(same).collect();
@@ -373,32 +511,38 @@ fn check_conflated(
             }
             expected.push(image);
         }
-        if let Some((_, others)) = expected.split_last_mut() {
-            for other in others {
-                other["more"] = json!(true);
-            }
-        }
-        let frames: Vec<Value> = frames.iter().map(decode).collect();
+        let mut frames: Vec<Value> = frames.iter().map(decode).collect();
+        take_more(&mut frames);
+        // Of a race that is not open the prices may not be known; then `prev_seq` of the next quote shows a gap.
+        let is_checked = |message: &Value| {
+            let race = u16::deserialize(&message["race_number"]).expect("a number");
+            let race = &model.races[&race];
+            message["event"] != "quote" || race.board.is_some() && !race.over
+        };
+        frames.retain(is_checked);
+        expected.retain(is_checked);
         assert_eq!(frames, expected, "from {from}");
     }
 }
 
-fn check_snapshots(feed: &Feed, model: &Model, wants: impl Fn(u16) -> bool) {
-    let Snapshots { images, position } =
-        feed.snapshots(|topic| wants(topic.race.race_number.get()));
+fn check_snapshots(feed: &Feed, model: &Model, wants: impl Fn(u16, &Content) -> bool) {
+    let passes = |topic: &Topic, content: &Content| wants(topic.race.race_number.get(), content);
+    let Snapshots { images, position } = feed.snapshots(passes);
     assert_eq!(position, feed.position());
-    let open = model
-        .races
-        .iter()
-        .filter(|(n, race)| wants(**n) && !race.over);
-    let expected = open.filter_map(|(_, race)| {
-        let mut image = race.board.clone()?;
+    let mut expected = Vec::new();
+    for (n, race) in model.races.iter().filter(|(_, race)| !race.over) {
+        let Some(mut image) = race.board.clone() else {
+            continue;
+        };
         image["event"] = json!("odds_update");
         image["snapshot"] = json!(true);
-        Some(image)
-    });
+        expected.extend(wants(*n, &Content::ODDS).then_some(image));
+        let markets = race.markets.keys();
+        let wanted = markets.filter(|market| wants(*n, &Content::Quote((*market).clone())));
+        expected.extend(wanted.map(|market| model.image(*n, market)));
+    }
     let images: Vec<Value> = images.iter().map(decode).collect();
-    assert_eq!(images, expected.collect::<Vec<_>>());
+    assert_eq!(images, expected);
 }
 
 fn check_all(feed: &Feed, model: &Model, bounds: Bounds) {
@@ -417,14 +561,16 @@ fn check_all(feed: &Feed, model: &Model, bounds: Bounds) {
         assert_eq!(feed.recorded_at(position.generation + 1, seq), None);
     }
     check_conflated(feed, model, bounds, |_, _| true);
-    check_conflated(feed, model, bounds, |race, kind| {
-        race != 2 && kind != LiveKind::Runner
+    check_conflated(feed, model, bounds, |race, content| {
+        race != 2 && *content != Content::Kind(LiveKind::Runner)
     });
-    check_conflated(feed, model, bounds, |race, kind| {
-        race == 1 && kind == LiveKind::Odds
+    check_conflated(feed, model, bounds, |race, content| {
+        race == 1 && *content == Content::ODDS
     });
-    check_snapshots(feed, model, |_| true);
-    check_snapshots(feed, model, |race| race % 2 == 0);
+    check_snapshots(feed, model, |_, _| true);
+    check_snapshots(feed, model, |race, content| {
+        race % 2 == 0 && *content != Content::ODDS
+    });
 }
 
 proptest! {
@@ -499,7 +645,7 @@ fn a_reset_starts_again_with_other_views() {
     );
     assert_ne!(position.epoch, before.epoch);
     assert_eq!(
-        feed.snapshots(|_| true).images.len(),
+        feed.snapshots(|_, _| true).images.len(),
         1,
         "the races before the reset are dropped"
     );
@@ -698,7 +844,7 @@ fn a_race_more_than_a_year_ahead_of_the_log_is_published_and_has_no_image() {
         let mut update = model.update(1, Fact::Quote).expect("an update");
         update.race.date = RacingDate::parse(date).expect("a date");
         feed.publish(vec![update], &events(model.seq), log_time);
-        assert_eq!(feed.snapshots(|_| true).images.len(), images);
+        assert_eq!(feed.snapshots(|_, _| true).images.len(), images);
     }
     assert_eq!(feed.state.lock().left_out, 1);
     assert_eq!(feed.position().head, 2);
@@ -711,7 +857,7 @@ fn races_that_nobody_closes_are_closed_by_their_date_and_bounded_in_number() {
     for race in 1..=7 {
         publish(&feed, &mut model, race, Fact::Quote);
     }
-    let open = || feed.snapshots(|_| true).images.len();
+    let open = || feed.snapshots(|_, _| true).images.len();
     assert_eq!(open(), SMALL.open_races);
     feed.publish(Vec::new(), &events(model.seq), noon("2026-10-03"));
     assert_eq!(open(), SMALL.open_races);
@@ -733,6 +879,38 @@ fn races_that_nobody_closes_are_closed_by_their_date_and_bounded_in_number() {
 }
 
 #[test]
+fn a_race_whose_markets_have_too_many_prices_has_no_images_of_them_and_its_quotes_are_sent() {
+    let bounds = Bounds { prices: 7, ..SMALL };
+    let feed = Feed::bounded(bounds);
+    let mut model = Model::default();
+    let markets = |feed: &Feed| {
+        let images = feed
+            .snapshots(|_, content| *content != Content::ODDS)
+            .images;
+        images
+            .iter()
+            .map(|image| decode(image)["race_number"].clone())
+            .collect::<Vec<_>>()
+    };
+    for race in [1, 2] {
+        publish(&feed, &mut model, race, Fact::QuoteOfSource);
+        publish(&feed, &mut model, race, Fact::QuoteOfMarket);
+    }
+    assert_eq!(markets(&feed), [1, 1], "four prices of each race");
+    publish(&feed, &mut model, 2, Fact::QuoteOfMarket);
+    assert_eq!(feed.position().head, 7);
+    publish(&feed, &mut model, 1, Fact::End);
+    assert_eq!(markets(&feed), [0; 0]);
+    // Races that are over are kept for clients that are behind, until there are too many.
+    for race in [3, 4] {
+        publish(&feed, &mut model, race, Fact::QuoteOfSource);
+        publish(&feed, &mut model, race, Fact::End);
+    }
+    publish(&feed, &mut model, 5, Fact::QuoteOfSource);
+    assert_eq!(markets(&feed), [5]);
+}
+
+#[test]
 fn many_or_large_messages_stay_within_the_bounds() {
     let feed = Feed::default();
     let large = |seq: u64, bytes: usize| LiveUpdate {
@@ -745,6 +923,8 @@ fn many_or_large_messages_stay_within_the_bounds() {
             json: vec![b' '; bytes],
         }],
         board: None,
+        quote: None,
+        markets: None,
         open: true,
         on_card: false,
         off_time: None,
@@ -835,6 +1015,7 @@ fn a_year_of_racing_that_nobody_closes_stays_within_the_bounds() {
         open_races_of_meeting: 100,
         closed_races: 10,
         conflatable: 1_000,
+        prices: 1_000,
     };
     let feed = Feed::bounded(bounds);
     let folder = tempfile::tempdir().expect("a folder");
@@ -856,14 +1037,17 @@ fn a_year_of_racing_that_nobody_closes_stays_within_the_bounds() {
         );
         assert!(state.ring.len() <= bounds.messages && state.ring_bytes <= bounds.bytes);
         assert!(state.events.len() <= bounds.events);
+        let prices: usize = state.races.values().map(RaceFeed::prices).sum();
+        assert_eq!((state.prices, prices <= bounds.prices), (prices, true));
         assert!(
             state.marks() <= bounds.conflatable + bounds.conflatable / 8 + 1,
             "{day}"
         );
     }
     assert_eq!(seq, 365 * u64::from(RACES_PER_DAY) * QUOTES_PER_RACE);
+    let recent = feed.position().head - 40;
     assert!(
-        feed.conflated(seq - 40, ConflatedBy::Client, |_, _| true)
+        feed.conflated(recent, ConflatedBy::Client, |_, _| true)
             .is_some()
     );
     // The fold drops races and horses from memory at 1,000 and 10,000.

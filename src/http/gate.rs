@@ -32,7 +32,8 @@ use crate::limits::{Network, RateLimitStatus};
 
 /// Paths that need a key, whether they exist or not.
 const API: &str = "/api/v1";
-const LIVE: [&str; 2] = ["/ws/", "/sse/"];
+const LIVE: [&str; 2] = [WEBSOCKETS, "/sse/"];
+const WEBSOCKETS: &str = "/ws/";
 
 /// Costs no quota: it says what is left.
 const ACCOUNT: &str = "/api/v1/account";
@@ -163,7 +164,10 @@ fn admit(
             ..Admitted::default()
         });
     }
-    let query = is_live.then(|| QueryParams::parse(request.uri()));
+    // Browsers send no headers with a WebSocket. Elsewhere a key in an address would be logged by proxies.
+    let query = path
+        .starts_with(WEBSOCKETS)
+        .then(|| QueryParams::parse(request.uri()));
     let of_query = query.as_ref().and_then(|query| query.get("api_key"));
     let key = api_key(request.headers(), of_query);
     let entry = app.authorize(key, peer, request.headers())?;
@@ -218,9 +222,9 @@ fn check_head(request: &Request) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// The key of a request: in `X-API-Key`, as a bearer token, or in the query. An empty header has none, and a bearer
-/// token without the form of a key is one for a proxy. A key that is given twice must be the same, because the quota of
-/// one holder is used: else [`NO_KEY`] is returned.
+/// The key of a request: in `X-API-Key`, as a bearer token, or in the query of a WebSocket. An empty header has none,
+/// and a bearer token without the form of a key is one for a proxy. A key that is given twice must be the same, because
+/// the quota of one holder is used: else [`NO_KEY`] is returned.
 fn api_key<'a>(headers: &'a HeaderMap, of_query: Option<&'a str>) -> Option<&'a str> {
     let of_header = headers.get_all(API_KEY).iter();
     let of_header = of_header.filter(|value| !value.is_empty());

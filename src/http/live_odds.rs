@@ -30,8 +30,8 @@ use crate::clock::Uptime;
 use crate::feed::frame::Encoding;
 use crate::limits::Network;
 use crate::live::{
-    ConnectionPermit, ConnectionRefused, Filter, FilterQuery, Kinds, LiveSubscription, NewClient,
-    ResumePoint, values_of,
+    self, ConnectionPermit, ConnectionRefused, Filter, FilterQuery, Kinds, LiveSubscription,
+    NewClient, ResumePoint, values_of,
 };
 
 impl From<ConnectionRefused> for ApiError {
@@ -58,9 +58,10 @@ const DEFLATE_ACCEPTED: &str =
 /// The parameters of a filter.
 const FILTERS: [&str; 4] = ["date", "venue", "race", "horse"];
 /// The other parameters.
-const PARAMETERS: [&str; 7] = [
+const PARAMETERS: [&str; 8] = [
     "api_key",
     "events",
+    "markets",
     "conflate_ms",
     "heartbeat_ms",
     "since",
@@ -187,10 +188,12 @@ pub(super) fn subscription(
     let kinds = query.get("events");
     let kinds = kinds.map(|names| Kinds::parse(values_of(names)));
     let kinds = kinds.transpose().map_err(invalid_parameter)?;
+    let markets = query.get("markets").map(live::markets).transpose();
     let conflate_ms = query.number("conflate_ms")?;
     let heartbeat_ms = query.number("heartbeat_ms")?;
     let mut subscription = LiveSubscription {
         filter,
+        markets: markets.map_err(invalid_parameter)?.unwrap_or_default(),
         ..LiveSubscription::default()
     };
     let set = subscription.set(kinds, conflate_ms, heartbeat_ms);

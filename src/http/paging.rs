@@ -27,7 +27,7 @@ const PAGE_CAPACITY: usize = PAGE_BYTES_MAX + 32 * 1024;
 /// thread.
 const READS_MAX: usize = 2;
 /// The parameters of a page that the next one has as well.
-const KEPT_PARAMS: [&str; 5] = ["venue", "name", "limit", "from", "to"];
+const KEPT_PARAMS: [&str; 6] = ["venue", "name", "limit", "from", "to", "lang"];
 
 static READS: Semaphore = Semaphore::const_new(READS_MAX);
 

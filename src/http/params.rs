@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::Uri;
 use axum::http::request::Parts;
-use events::{HorseNo, RaceNumber, RacingDate};
+use events::{HorseNo, LanguageTag, RaceNumber, RacingDate};
 use jiff::SignedDuration;
 use percent_encoding::percent_decode_str;
 
@@ -154,6 +154,12 @@ impl QueryParams {
         let invalid = || ApiError::InvalidParameter(format!("limit is 1 to {max}"));
         let limit = self.get("limit").map(parse);
         limit.map(|limit| limit.ok_or_else(invalid)).transpose()
+    }
+
+    /// The language of names that is asked for.
+    pub(super) fn language(&self) -> Result<Option<LanguageTag>, ApiError> {
+        let language = self.get("lang").map(LanguageTag::parse).transpose();
+        language.map_err(|error| ApiError::InvalidParameter(error.to_string()))
     }
 
     pub(super) fn date(&self, name: &str) -> Result<Option<RacingDate>, ApiError> {

@@ -11,7 +11,7 @@ use axum::response::Response;
 use axum::routing::{MethodRouter, get};
 use events::RacingDate;
 use jiff::Timestamp;
-use projections::{Store, StoreError, View};
+use projections::{Store, StoreError, Translation, View};
 use tokio::time::timeout;
 
 use super::entity_tag::{EntityTag, is_zero_weight};
@@ -60,7 +60,8 @@ impl From<Vec<u8>> for Answer {
     }
 }
 
-/// A resource whose query may have these parameters, and no others: a name that is mistyped would give another answer.
+/// A resource whose query may have these parameters and `lang`, and no others: a name that is mistyped would give
+/// another answer.
 pub(super) fn resource(
     parameters: &'static [&'static str],
     read: fn(&ApiRequest) -> Result<Answer, ApiError>,
@@ -85,7 +86,10 @@ impl ApiRequest {
         path.check()?;
         check_utf8(&parts.uri)?;
         let query = QueryParams::parse(&parts.uri);
-        query.check_names(parameters)?;
+        let mut known = [parameters, &["lang"]].concat();
+        known.sort_unstable();
+        query.check_names(&known)?;
+        query.language()?;
         if let Some(min_seq) = min_seq(&parts.headers)? {
             wait_for(app, min_seq).await?;
         }
@@ -149,11 +153,21 @@ impl ApiRequest {
         self,
         read: fn(&Self) -> Result<Answer, ApiError>,
     ) -> Result<Response, ApiError> {
-        let (answer, seq) = self.store.read_consistently(|| read(&self))?;
+        let read = || self.translate(read(&self)?);
+        let (answer, seq) = self.store.read_consistently(read)?;
         match answer {
             Ok(answer) => Ok(self.respond(answer, seq)),
             Err(error) => Err(self.app.unless_caught_up(self.was_caught_up, error)),
         }
+    }
+
+    /// An answer with the names of the language that the request asks for.
+    fn translate(&self, mut answer: Answer) -> Result<Answer, ApiError> {
+        if let Some(language) = self.query.language()? {
+            let names = Translation::of(&answer.json, &language, &self.store)?;
+            answer.json = names.apply(&answer.json);
+        }
+        Ok(answer)
     }
 
     /// Responds with JSON, or with 304 if the client has the same JSON cached.

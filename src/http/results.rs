@@ -1,7 +1,7 @@
 //! `/api/v1/results/{date}`, one race of it, and the revisions of its result and its dividends.
 
 use events::{RaceKey, RaceNumber};
-use projections::keys;
+use projections::{keys, pending_dividends};
 
 use super::error::ApiError;
 use super::meeting_choice::{MeetingChoice, races_of_meeting};
@@ -19,9 +19,7 @@ pub(super) fn router() -> Routes {
         )
         .route(
             "/api/v1/results/{date}/{race_number}",
-            resource(&["venue"], |request| {
-                view_of_race(request, RaceAnswer::Result)
-            }),
+            resource(&["venue"], result),
         )
         .route(
             "/api/v1/results/{date}/{race_number}/revisions",
@@ -29,31 +27,37 @@ pub(super) fn router() -> Routes {
         )
         .route(
             "/api/v1/results/{date}/{race_number}/dividends",
-            resource(&["venue"], |request| {
-                view_of_race(request, RaceAnswer::Dividends)
-            }),
+            resource(&["venue"], dividends),
         )
 }
 
-/// What is answered about a race.
-#[derive(Clone, Copy)]
-enum RaceAnswer {
-    Result,
-    Dividends,
-}
-
-/// A view of the race of the path, behind the fields of its meeting.
-fn view_of_race(request: &ApiRequest, view: RaceAnswer) -> Result<Answer, ApiError> {
+/// The result of a race, behind the fields of its meeting.
+fn result(request: &ApiRequest) -> Result<Answer, ApiError> {
     let (choice, race) = choose_race(request)?;
-    let key = match view {
-        RaceAnswer::Result => keys::result(&race),
-        RaceAnswer::Dividends => keys::dividends(&race),
-    };
-    let json = request.store.get(&key)?;
-    let json = json.ok_or_else(|| unknown(view, &choice, race.race_number))?;
+    let json = request.store.get(&keys::result(&race))?;
+    let json = json.ok_or_else(|| unknown_result(&choice, race.race_number))?;
     let json = choice.object().fields_of(&json).finish();
     let links = choice.links(request.uri.path());
     Ok(Answer { json, links })
+}
+
+/// What the pools of a race pay: pending if it has a result, and no dividends yet.
+fn dividends(request: &ApiRequest) -> Result<Answer, ApiError> {
+    let (choice, race) = choose_race(request)?;
+    let json = match request.store.get(&keys::dividends(&race))? {
+        Some(declared) => choice.object().fields_of(&declared),
+        None if request.store.get(&keys::result(&race))?.is_none() => {
+            return Err(unknown_result(&choice, race.race_number));
+        }
+        None => choice
+            .object()
+            .fields_of(&pending_dividends(race.race_number)),
+    };
+    let links = choice.links(request.uri.path());
+    Ok(Answer {
+        json: json.finish(),
+        links,
+    })
 }
 
 /// The revisions after the `after`th one, in the order of the log.
@@ -63,7 +67,7 @@ fn revisions(request: &ApiRequest) -> Result<Answer, ApiError> {
     let (choice, race) = choose_race(request)?;
     // An abandoned race has a result without any revision.
     if request.store.get(&keys::result(&race))?.is_none() {
-        return Err(unknown(RaceAnswer::Result, &choice, race.race_number));
+        return Err(unknown_result(&choice, race.race_number));
     }
     let first = keys::revisions_from(&race, after);
     let end = keys::revisions(&race);
@@ -93,14 +97,10 @@ fn choose_race(request: &ApiRequest) -> Result<(MeetingChoice, RaceKey), ApiErro
     Ok((choice, race))
 }
 
-fn unknown(what: RaceAnswer, choice: &MeetingChoice, race_number: RaceNumber) -> ApiError {
-    let (what, are) = match what {
-        RaceAnswer::Result => ("result", "is"),
-        RaceAnswer::Dividends => ("dividends", "are"),
-    };
+fn unknown_result(choice: &MeetingChoice, race_number: RaceNumber) -> ApiError {
     let meeting = &choice.meeting;
     ApiError::NotFound(format!(
-        "No {what} of race {race_number} {are} known at {} on {}",
+        "No result of race {race_number} is known at {} on {}",
         meeting.venue, meeting.date
     ))
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::feed::frame::Frame;
-use crate::feed::{FeedMessage, FeedTail, Position, Topic};
+use crate::feed::{Content, FeedMessage, FeedTail, Position, Topic};
 
 /// How far a shard has delivered the feed.
 #[derive(Debug, Clone, Copy)]
@@ -47,11 +47,12 @@ pub(super) struct FeedBatch {
     pub(super) start: FeedCursor,
     pub(super) end: FeedCursor,
     pub(super) messages: Vec<Arc<FeedMessage>>,
-    pub(super) frames: Vec<Frame>,
+    /// All but the quotes.
+    pub(super) selected: SelectedFrames,
     pub(super) races: Vec<RaceFrames>,
 }
 
-/// The messages of a batch about one race.
+/// The messages of a batch about one race, but for the quotes.
 #[derive(Debug)]
 pub(super) struct RaceFrames {
     pub(super) topic: Arc<Topic>,
@@ -72,21 +73,22 @@ impl FeedBatch {
         let end = FeedCursor::after(&tail);
         let messages = tail.messages;
         let mut races: HashMap<*const Topic, RaceFrames> = HashMap::new();
+        let mut selected = SelectedFrames::default();
         for (offset, message) in messages.iter().enumerate() {
             let race = races.entry(Arc::as_ptr(&message.topic));
             let race = race.or_insert_with(|| RaceFrames {
                 topic: Arc::clone(&message.topic),
                 selected: SelectedFrames::default(),
             });
-            race.selected.push(message, offset);
+            if matches!(message.content, Content::Kind(_)) {
+                race.selected.push(message, offset);
+                selected.push(message, offset);
+            }
         }
         Self {
             start,
             end,
-            frames: messages
-                .iter()
-                .map(|message| message.frame.clone())
-                .collect(),
+            selected,
             messages,
             races: races.into_values().collect(),
         }

@@ -1,6 +1,6 @@
 //! [`Filter`]: which messages a client is sent.
 
-use events::{HorseNo, ParseError, RaceKey, RaceNumber, RacingDate};
+use events::{HorseNo, ParseError, PoolCode, RaceKey, RaceNumber, RacingDate};
 use projections::LiveKind;
 use schemars::JsonSchema;
 use serde::de::Error as _;
@@ -9,8 +9,8 @@ use serde_json::json;
 
 use crate::feed::Topic;
 
-/// Values in all lists of a filter together. Each message is compared with each of them.
-const VALUES_MAX: usize = 1_000;
+/// Values in all lists of a filter together, and markets. Each message is compared with each of them.
+pub(super) const VALUES_MAX: usize = 1_000;
 /// Bytes of a venue's code or name.
 const VENUE_BYTES_MAX: usize = 256;
 /// Characters of an unknown name that an error message repeats: too few to repeat a key that is in its place.
@@ -262,6 +262,16 @@ fn list<T>(
     values.map(|values| values.map(parse).collect()).transpose()
 }
 
+/// The markets of a query.
+///
+/// # Errors
+/// Returns [`InvalidFilter`] if one is no code, or there are too many.
+pub(crate) fn markets(names: &str) -> Result<Vec<PoolCode>, InvalidFilter> {
+    Filter::check_count(values_of(names).count())?;
+    let markets: Result<_, _> = values_of(names).map(PoolCode::parse).collect();
+    Ok(markets?)
+}
+
 /// The values of a list in a query.
 pub(crate) fn values_of(list: &str) -> impl Iterator<Item = &str> {
     let list = (list != EMPTY_LIST).then_some(list);
@@ -466,11 +476,16 @@ mod tests {
     fn kinds_are_chosen_by_the_names_of_events() {
         let some = Kinds::parse(["result_update", "odds_update"]).expect("two kinds");
         let chosen = LiveKind::ALL.map(|kind| some.contains(kind));
-        assert_eq!(chosen, [true, false, false, true, false]);
+        assert_eq!(chosen, [true, false, false, true, false, false]);
         assert_eq!(json!(some), json!(["odds_update", "result_update"]));
         assert_eq!(
             json!(Kinds::ALL.without(some)),
-            json!(["status_update", "runner_update", "dividends_update"])
+            json!([
+                "status_update",
+                "runner_update",
+                "dividends_update",
+                "card_update"
+            ])
         );
         assert_eq!(some.without(Kinds::ALL), Kinds::parse([]).expect("none"));
         assert!(Kinds::parse(["odds_update", "odds"]).is_err() && Kinds::parse([""]).is_err());

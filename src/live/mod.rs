@@ -31,7 +31,7 @@ pub(crate) use connection_limits::{ConnectionPermit, ConnectionRefused};
 pub use context::LiveContext;
 pub use fan_out::FanOut;
 
-pub(crate) use filter::{Filter, FilterQuery, Kinds, values_of};
+pub(crate) use filter::{Filter, FilterQuery, Kinds, markets, values_of};
 pub(crate) use new_client::NewClient;
 pub(crate) use request::{Op, Request, unknown_name};
 pub(crate) use server_message::ServerMessage;

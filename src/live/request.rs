@@ -1,12 +1,12 @@
 //! [`Request`]: a message from a client.
 
-use events::cut_reason;
+use events::{PoolCode, cut_reason};
 use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-use super::filter::{Filter, Kinds, cut_name};
+use super::filter::{Filter, Kinds, VALUES_MAX, cut_name};
 use super::subscription::{CONFLATE_MS, HEARTBEAT_MS};
 
 /// Characters of an unknown op that the error message repeats.
@@ -25,6 +25,9 @@ pub(crate) struct Request {
     pub(crate) filter: Filter,
     /// Kinds of messages about races.
     pub(crate) events: Option<Kinds>,
+    /// Markets whose quotes are sent: pools, or `win_place`. None by default.
+    #[schemars(length(max = VALUES_MAX))]
+    pub(crate) markets: Option<Vec<PoolCode>>,
     /// Minimum time between two odds messages of a race, in milliseconds; 0 sends every update.
     #[schemars(range(min = *CONFLATE_MS.start(), max = *CONFLATE_MS.end()))]
     pub(crate) conflate_ms: Option<u64>,
@@ -57,9 +60,9 @@ impl<'de> Deserialize<'de> for Id {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Op {
-    /// Replaces the lists in force by these; without a list, every race is followed. `conflate_ms`, `heartbeat_ms` and
-    /// `events` keep their values if they are left out. Answered by `ack`, then by snapshots of the open races that
-    /// were not followed before, or by the messages after `since`, and by `snapshot_complete`.
+    /// Replaces the lists in force by these; without a list, every race is followed. `conflate_ms`, `heartbeat_ms`,
+    /// `events` and `markets` keep their values if they are left out. Answered by `ack`, then by snapshots of the open
+    /// races that were not followed before, or by the messages after `since`, and by `snapshot_complete`.
     Subscribe,
     /// Removes these values from the lists in force; if a list is then empty, no race is followed. Without a list, no
     /// race is followed. Answered by `ack`.
@@ -87,13 +90,16 @@ impl Op {
                 "races",
                 "horses",
                 "events",
+                "markets",
                 "conflate_ms",
                 "heartbeat_ms",
                 "since",
                 "recorded_at",
                 "epoch",
             ],
-            Self::Unsubscribe => &["op", "id", "dates", "venues", "races", "horses", "events"],
+            Self::Unsubscribe => &[
+                "op", "id", "dates", "venues", "races", "horses", "events", "markets",
+            ],
             Self::Resync | Self::Ping => &["op", "id"],
         }
     }
@@ -182,7 +188,8 @@ impl Request {
         let unknown = |_| RequestError::UnknownOp(op.chars().take(REPEATED_CHARS_MAX).collect());
         let op = Op::deserialize(&message["op"]).map_err(unknown)?;
         check_names(&message, op.fields())?;
-        let lists = ["dates", "venues", "races", "horses"].map(|name| message[name].as_array());
+        let lists = ["dates", "venues", "races", "horses", "markets"];
+        let lists = lists.map(|name| message[name].as_array());
         let values = lists.into_iter().flatten().map(Vec::len).sum();
         Filter::check_count(values).map_err(invalid_parameter)?;
         for race in message["races"].as_array().into_iter().flatten() {

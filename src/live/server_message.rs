@@ -1,5 +1,6 @@
 //! [`ServerMessage`]: the messages of the service about itself and the connection. Those about races are in the feed.
 
+use events::PoolCode;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -30,6 +31,9 @@ pub(crate) struct InForce<'a> {
     filter: &'a Filter,
     /// The kinds of messages about races that are sent.
     events: Kinds,
+    /// The markets whose quotes are sent; left out if there is none.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    markets: &'a [PoolCode],
     /// Minimum time between two odds messages of a race, in milliseconds; 0 sends every update.
     #[schemars(range(min = *CONFLATE_MS.start(), max = *CONFLATE_MS.end()))]
     conflate_ms: u64,
@@ -51,6 +55,7 @@ impl<'a> InForce<'a> {
             follows: subscription.filter.follows(),
             filter: &subscription.filter,
             events: subscription.kinds,
+            markets: &subscription.markets,
             conflate_ms: subscription.conflate_ms,
             heartbeat_ms: subscription.heartbeat_ms,
         }

@@ -3,11 +3,10 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use events::Moment;
-use projections::LiveKind;
+use events::{Moment, PoolCode};
 
 use super::filter::{Filter, Follows, Kinds};
-use crate::feed::{FeedMessage, Topic};
+use crate::feed::{Content, FeedMessage, Topic};
 
 /// Milliseconds between odds messages that a client may ask for.
 pub(crate) const CONFLATE_MS: RangeInclusive<u64> = 0..=60_000;
@@ -19,6 +18,8 @@ const HEARTBEAT_MS_DEFAULT: u64 = 5_000;
 pub(crate) struct LiveSubscription {
     pub(crate) filter: Filter,
     pub(crate) kinds: Kinds,
+    /// The markets whose quotes are sent.
+    pub(crate) markets: Vec<PoolCode>,
     pub(crate) conflate_ms: u64,
     pub(crate) heartbeat_ms: u64,
 }
@@ -58,6 +59,7 @@ impl Default for LiveSubscription {
         Self {
             filter: Filter::default(),
             kinds: Kinds::ALL,
+            markets: Vec::new(),
             conflate_ms: 0,
             heartbeat_ms: HEARTBEAT_MS_DEFAULT,
         }
@@ -73,21 +75,26 @@ impl LiveSubscription {
         (self.conflate_ms > 0).then(|| Duration::from_millis(self.conflate_ms))
     }
 
-    pub(super) fn wants(&self, topic: &Topic, kind: LiveKind) -> bool {
-        self.kinds.contains(kind) && self.filter.matches(topic)
+    pub(super) fn wants(&self, topic: &Topic, content: &Content) -> bool {
+        let is_chosen = match content {
+            Content::Kind(kind) => self.kinds.contains(*kind),
+            Content::Quote(quoted) => self.markets.contains(&quoted.market),
+        };
+        is_chosen && self.filter.matches(topic)
     }
 
     pub(super) fn wants_message(&self, message: &FeedMessage) -> bool {
-        self.wants(&message.topic, message.kind)
+        self.wants(&message.topic, &message.content)
     }
 
-    pub(super) fn wants_odds(&self, topic: &Topic) -> bool {
-        self.wants(topic, LiveKind::Odds)
-    }
-
-    /// Whether every message of the feed is sent.
+    /// Whether every message but quotes is sent.
     pub(super) fn wants_everything(&self) -> bool {
-        self.kinds == Kinds::ALL && self.filter.follows() == Follows::All
+        self.has_default_content() && self.filter.follows() == Follows::All
+    }
+
+    /// Whether every message but quotes about its races is sent.
+    pub(super) fn has_default_content(&self) -> bool {
+        self.kinds == Kinds::ALL && self.markets.is_empty()
     }
 
     /// Changes the values that are given.

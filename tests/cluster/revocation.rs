@@ -3,7 +3,7 @@
 use futures::future::join_all;
 use serde_json::json;
 use tempfile::TempDir;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::support::*;
 
@@ -93,6 +93,7 @@ async fn opened(service: &Serving, key: &str) -> Socket {
     let opening = async {
         loop {
             let Ok(mut socket) = Socket::try_connect(service.http, &path).await else {
+                sleep(RETRY_PAUSE).await;
                 continue;
             };
             while let Some(message) = socket.next().await {

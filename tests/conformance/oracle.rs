@@ -4,16 +4,18 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde_json::{Map, Value, json};
 
-pub(crate) const KINDS: [&str; 5] = [
+pub(crate) const KINDS: [&str; 6] = [
     "odds_update",
     "status_update",
     "runner_update",
     "result_update",
     "dividends_update",
+    "card_update",
 ];
 pub(crate) const ODDS: usize = 0;
 const RESULT: usize = 3;
 const DIVIDENDS: usize = 4;
+const CARD: usize = 5;
 
 /// A message that must be sent.
 #[derive(Debug)]
@@ -65,7 +67,7 @@ struct Race {
     books: Vec<Book>,
     /// The source whose book is shown.
     primary: String,
-    published: [u64; 5],
+    published: [u64; 6],
 }
 
 /// The prices of a source.
@@ -201,7 +203,14 @@ impl Oracle {
             if name == "status" && expected.kind == ODDS {
                 continue;
             }
-            if name == "placed" {
+            if name == "declared" {
+                let mut declared =
+                    [horses(&message["runners"]), horses(&message["withdrawn"])].concat();
+                declared.sort();
+                if json!(declared) != *value {
+                    return Some(format!("declared are {declared:?}, not {value}"));
+                }
+            } else if name == "placed" {
                 let placed = message["runners"].as_array().into_iter().flatten();
                 let placed: Vec<Value> = placed.map(|runner| runner["horse_no"].clone()).collect();
                 if *value != Value::Array(placed) {
@@ -287,6 +296,7 @@ impl Race {
                 if self.card.as_ref() == Some(data) {
                     return Vec::new();
                 }
+                kinds.push(CARD);
                 self.card = Some(data.clone());
                 self.riders.clear();
                 in_image = true;
@@ -423,6 +433,9 @@ impl Race {
                     "reason": data.get("reason").cloned().unwrap_or_else(|| json!("")), "timestamp": event["time"],
                 })
             }
+            "card_update" => json!({
+                "declared": horses(&data["runners"]), "timestamp": event["time"],
+            }),
             "dividends_update" => json!({
                 "status": data["status"], "revision": data["revision"], "currency": data["currency"],
                 "reason": data.get("reason").cloned().unwrap_or_else(|| json!("")), "timestamp": event["time"],
@@ -488,4 +501,12 @@ fn replace(in_force: &mut Option<Value>, data: &Value) -> bool {
 
 fn text(value: &Value) -> String {
     value.as_str().expect("a text").to_owned()
+}
+
+/// The horses in a list of runners, sorted.
+fn horses(runners: &Value) -> Vec<String> {
+    let runners = runners.as_array().into_iter().flatten();
+    let mut horses: Vec<String> = runners.map(|runner| text(&runner["horse_no"])).collect();
+    horses.sort();
+    horses
 }

@@ -371,6 +371,11 @@ fn eventful_race(race_number: u16) -> Vec<Value> {
         ),
         of("going.changed", 25, json!({ "going": "SOFT" })),
         of(
+            "market.quoted",
+            25,
+            json!({ "market": "quinella", "prices": [{ "combination": [1, 2], "odds": 7.5 }] }),
+        ),
+        of(
             "race.status_changed",
             26,
             json!({ "status": "closed", "reason": "late" }),
@@ -505,6 +510,8 @@ fn check_coverage(received: &[&Value]) {
             "runner_update",
             "result_update",
             "dividends_update",
+            "card_update",
+            "quote",
             "feed_update",
         ])
     );
@@ -563,7 +570,8 @@ async fn every_message_of_the_service_matches_its_schema() {
     railbird.until_seq(seq).await;
 
     // Updates, at once and conflated.
-    let mut client = Client::open(&railbird, &messages, "&heartbeat_ms=1000").await;
+    let chosen = "&heartbeat_ms=1000&markets=win_place,quinella";
+    let mut client = Client::open(&railbird, &messages, chosen).await;
     let mut patient = Client::open(&railbird, &messages, "&conflate_ms=60000").await;
     for client in [&mut client, &mut patient] {
         client.until(|m| m["event"] == "snapshot_complete").await;
@@ -769,6 +777,10 @@ fn values(field: &str) -> (Vec<Value>, Vec<Value>) {
             json!([[], ["odds_update", "result_update"], null]),
             json!(["odds_update", ["heartbeat"], [""], [1]]),
         ),
+        "markets" => (
+            json!([[], ["win_place", "quinella"], null]),
+            json!(["quinella", ["Quinella"], [""], [long(33)], [1]]),
+        ),
         "conflate_ms" => (
             json!([0, 1, 60_000, null]),
             json!([-1, 60_001, 1.5, "1", [1]]),
@@ -877,6 +889,7 @@ async fn query_parameters_match_their_schemas() {
             "odds_update,result_update",
             "odds_update,heartbeat",
         ),
+        ("markets", "win_place,quinella", "Quinella"),
         ("conflate_ms", "60000", "60001"),
         ("heartbeat_ms", "1000", "999"),
         ("since", "0", "-1"),

@@ -387,7 +387,7 @@ async fn the_documents_are_made_once_and_revalidated() {
 
 /// Path, status, code and message.
 #[rustfmt::skip]
-const ERRORS: [(&str, u16, &str, &str); 17] = [
+const ERRORS: [(&str, u16, &str, &str); 18] = [
     ("/api/v1/results/2026-13-01", 400, "invalid_date", "A date is YYYY-MM-DD, not \"2026-13-01\""),
     ("/api/v1/results/0000-13-99", 400, "invalid_date", "A date is YYYY-MM-DD, not \"0000-13-99\""),
     ("/api/v1/racecards/tomorrow", 400, "invalid_date", "A date is YYYY-MM-DD, not \"tomorrow\""),
@@ -399,6 +399,7 @@ const ERRORS: [(&str, u16, &str, &str); 17] = [
     ("/api/v1/horses/H1/form?limit=1001", 400, "invalid_parameter", "limit is 1 to 1000"),
     ("/api/v1/horses/H1/form?before=soon", 400, "invalid_date", "A date is YYYY-MM-DD, not \"soon\""),
     ("/api/v1/meetings?from=2026-10-03&to=2026-10-02", 400, "invalid_parameter", "from is after to"),
+    ("/api/v1/horses/H1?lang=chinese", 400, "invalid_parameter", "a language is such as zh-Hant, not \"chinese\""),
     ("/api/v1/horses/NOBODY", 404, "not_found", "No horse NOBODY is known"),
     ("/api/v1/horses/NOBODY/form", 404, "not_found", "No horse NOBODY is known"),
     ("/api/v1/results/1999-01-01", 404, "not_found", "No meeting is known for 1999-01-01"),

@@ -5,6 +5,7 @@ mod admin;
 pub(crate) mod contract;
 mod long_lists;
 mod metrics;
+mod names;
 mod open_paths;
 mod origins;
 mod slow_clients;

@@ -1,7 +1,6 @@
 //! The clients in `clients/`, against real services: each test runs for both languages.
 
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -806,44 +805,6 @@ async fn check_positions_after_a_request(server: &ScriptedServer, client: &mut E
     let closing =
         json!({ "event": "closing", "code": 4499, "reason": "never again", "retry_after_ms": 0 });
     fourth.send_all([closing]).await;
-}
-
-#[tokio::test]
-async fn the_client_on_the_page_by_hand_resumes_without_a_loss() {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/live-odds-by-hand.md");
-    let page = std::fs::read_to_string(page).unwrap();
-    let program = page.split_once("```js\n").unwrap().1;
-    let program = program.split_once("\n```").unwrap().0;
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("client.mjs");
-    std::fs::write(&file, program).unwrap();
-
-    let nats = Nats::start();
-    let railbird = Railbird::start(&nats).await;
-    quote(&nats, 1, 0).await;
-    let gateway = Gateway::start(railbird.http).await;
-    let url = gateway.url();
-    let variables = [
-        ("RAILBIRD_URL", url.as_str()),
-        ("RAILBIRD_API_KEY", &railbird.key),
-    ];
-    let mut client = Example::run(file.to_str().unwrap(), &[], &variables);
-    client.until_message("snapshot_complete", |_| true).await;
-    let mut published = Vec::new();
-    for n in 1..40 {
-        if n == 20 {
-            gateway.cut_to(railbird.http);
-        }
-        published.push(quote(&nats, 1, n).await);
-    }
-    client.until_received(published[published.len() - 1]).await;
-    assert_eq!(client.updates("odds_update", 1), published);
-    let welcomes = client.messages("welcome");
-    assert_eq!(
-        (welcomes.len(), &welcomes[1]["recovered"]),
-        (2, &json!(true))
-    );
-    assert!(client.lines.iter().all(|line| !line.starts_with("GAP")));
 }
 
 #[tokio::test]

@@ -207,3 +207,14 @@ async fn closing_code(stream: &mut EventStream) -> u64 {
     assert_eq!(last["event"], "closing");
     last["code"].as_u64().unwrap()
 }
+
+#[tokio::test]
+async fn a_key_in_the_address_opens_a_web_socket_and_no_event_stream() {
+    let nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    let query = format!("?api_key={}", railbird.key);
+    let refused = railbird.get_open(&format!("/sse/live/odds{query}")).await;
+    assert_eq!(refused.status, 401);
+    let socket = railbird.get_open(&format!("/ws/live/odds{query}")).await;
+    assert_eq!(socket.status, 426, "a handshake would succeed");
+}

@@ -201,10 +201,11 @@ async fn a_horse_on_a_new_card_selects_its_race() {
             card_of(DAY, "ST", 1, "LATE"),
         ])
         .await;
+    let declared = socket.next().await.unwrap();
     let image = socket.next().await.unwrap();
     assert_eq!(
-        (event_of(&image), seq_of(&image)),
-        ("odds_update", card_seq),
+        [&declared, &image].map(|message| (event_of(message), seq_of(message))),
+        [("card_update", card_seq), ("odds_update", card_seq)],
         "the race is followed from here on"
     );
     assert_eq!(image["runners"][0]["horse_no"], "OTHER");

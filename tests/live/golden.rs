@@ -122,6 +122,25 @@ async fn check_updates(nats: &Nats, socket: &mut Socket) {
         &["runner_update_reinstated", "odds_update_reinstated"],
     )
     .await;
+    let going = json!({ "going": "SOFT" });
+    nats.publish([of_today("going.changed", "ST", 1, &second(6), going)])
+        .await;
+    check_next(socket, &["card_update"]).await;
+    let chosen = json!({ "op": "subscribe", "markets": ["win_place", "quinella"] });
+    socket.send(&chosen).await;
+    check_next(
+        socket,
+        &["ack_markets", "quote_snapshot", "snapshot_complete_markets"],
+    )
+    .await;
+    let prices = json!([{ "combination": [1, 2], "odds": 7.5 }, { "combination": [1, 3], "state": "suspended" }]);
+    let quinella = json!({ "market": "quinella", "prices": prices });
+    nats.publish([of_today("market.quoted", "ST", 1, &second(6), quinella)])
+        .await;
+    check_next(socket, &["quote"]).await;
+    let none = json!({ "op": "unsubscribe", "markets": ["win_place", "quinella"] });
+    let (_, ack) = socket.request(&none).await;
+    assert_eq!(ack["markets"], Value::Null);
 }
 
 async fn check_requests(nats: &Nats, railbird: &Railbird, socket: &mut Socket) {

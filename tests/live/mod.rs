@@ -12,6 +12,7 @@ mod golden;
 mod open_races;
 mod ops;
 mod order;
+mod quotes;
 mod rfc6455;
 mod rust_client;
 mod slow;

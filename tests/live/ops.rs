@@ -265,7 +265,8 @@ async fn unsubscribe_removes_values() {
                 "odds_update",
                 "status_update",
                 "runner_update",
-                "dividends_update"
+                "dividends_update",
+                "card_update"
             ])
         ),
         "an empty list selects no race"

@@ -173,6 +173,7 @@ async fn welcome_contains_the_values_in_force() {
         "runner_update",
         "result_update",
         "dividends_update",
+        "card_update",
     ];
     assert_eq!(
         (

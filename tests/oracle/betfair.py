@@ -1,7 +1,7 @@
 """An independent reading of one Betfair stream file, for comparison: it shares no code with the importer or the folds.
 
 Prints JSON, prices in thousandths: every tick and every removal in the order of the file, the board of last prices behind
-each message that has one, the whole last board, and how often each name is used that is not one of those."""
+each message that has one, the whole last board, the starting prices, and how often each name is used that is not one of those."""
 
 import bz2
 import collections
@@ -22,7 +22,7 @@ def thousandths(price):
     return int(exact)
 
 
-ticks, removed, boards, names, prices = [], [], [], {}, {}
+ticks, removed, boards, names, prices, starting = [], [], [], {}, {}, {}
 
 
 def tick(runner, win):
@@ -43,10 +43,12 @@ for message in lines(sys.argv[1]):
     for change in message["mc"]:
         count(change, "id marketDefinition rc")
         definition = change.get("marketDefinition", {})
-        read = "eventTypeId marketType marketTime openDate timezone venue countryCode name status inPlay runners"
+        read = "eventId eventTypeId marketType marketTime openDate timezone venue countryCode name status inPlay runners"
         count(definition, read)
         for runner in definition.get("runners", []):
-            count(runner, "id status name")
+            count(runner, "id status name bsp")
+            if "bsp" in runner:
+                starting[f"BF_{runner['id']}"] = thousandths(runner["bsp"])
         for runner in change.get("rc", []):
             count(runner, "id ltp")
         for runner in definition.get("runners", []):
@@ -65,4 +67,5 @@ final = {
     for runner, price in prices.items()
 }
 removed = [f"BF_{runner}" for runner in removed]
-json.dump({"ticks": ticks, "removed": removed, "boards": boards, "final": final, "omitted": omitted}, sys.stdout)
+found = {"ticks": ticks, "removed": removed, "boards": boards, "final": final, "starting": starting, "omitted": omitted}
+json.dump(found, sys.stdout)

@@ -172,6 +172,35 @@ async fn results_appear(nats: &Nats, page: &mut Page) {
 }
 
 #[tokio::test]
+async fn dividends_stand_under_the_result_and_follow_their_revisions() {
+    let nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    let facts = [result(DAY, "ST", 1, 2, 1), dividends(DAY, "ST", 1, 1)];
+    let last = nats
+        .publish([card(DAY, "ST", 1, 4)].into_iter().chain(facts))
+        .await;
+    railbird.until_seq(last).await;
+    let mut page = open(&nats, &railbird, &format!("#/{DAY}/ST/1")).await;
+    page.until(".race-view .dividends tbody", "35.00").await;
+    let rows = page.texts(".race-view .dividends tbody tr").await;
+    let rows: Vec<String> = rows
+        .iter()
+        .map(|row| row.split_whitespace().collect::<Vec<_>>().join(" "))
+        .collect();
+    assert_eq!(rows, ["Win 1 35.00 for 10.00", "Quartet Jackpot"]);
+    let mut amended = dividends(DAY, "ST", 1, 2);
+    amended["data"]["dividends"][0]["dividend"] = json!(36.5);
+    amended["data"]["reason"] = json!("A late bet was refunded");
+    nats.publish([amended]).await;
+    page.until(".race-view .dividends tbody", "36.50").await;
+    page.until(".race-view .dividends", "A late bet was refunded")
+        .await;
+    page.picture(&root().join(PICTURES).join("dividends.png"))
+        .await;
+    page.assert_no_problems().await;
+}
+
+#[tokio::test]
 async fn the_chart_ends_with_the_prices_of_the_api_and_is_read_with_the_keyboard() {
     let nats = Nats::start();
     let railbird = Railbird::start(&nats).await;

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use super::facts::check_market_images;
 use super::keys::KeyChecks;
 use super::replica::Running;
 use super::scenario::{Planned, Step};
@@ -156,6 +157,7 @@ impl Checks {
             && running.health.feed.position().seq == store.seq()
         {
             world.facts.check_images(&running.health.feed)?;
+            check_market_images(&running.health.feed, &store)?;
         }
         Ok(())
     }

@@ -122,7 +122,7 @@ impl Client {
 
     /// Takes the images. Returns the index of the next message.
     fn start_over(&mut self, feed: &Feed, oracle: &Oracle) -> Result<u64, String> {
-        let position = feed.snapshots(|_| true).position;
+        let position = feed.snapshots(|_, _| true).position;
         let recorded_at = feed.recorded_at(position.generation, position.seq);
         let histories = oracle.histories(&position.epoch, position.seq, recorded_at);
         if histories.is_empty() && !oracle.has_holes {
@@ -269,7 +269,7 @@ impl Known {
     }
 }
 
-/// Messages as they may be merged: of each race that there is a board, and all else.
+/// Messages as they may be merged: of each race that there is a board and a market, and all else.
 fn conflated<'a>(frames: impl Iterator<Item = &'a Frame>) -> BTreeMap<(String, u64), Value> {
     let mut merged = BTreeMap::new();
     for frame in frames {
@@ -278,15 +278,21 @@ fn conflated<'a>(frames: impl Iterator<Item = &'a Frame>) -> BTreeMap<(String, u
         for of_this_client in ["more", "conflated", "conflated_by", "prev_seq"] {
             fields.remove(of_this_client);
         }
-        let is_odds = fields["event"] == "odds_update";
+        let is_odds = fields["event"] == "odds_update" || fields["event"] == "quote";
         let name = |field: &str| message[field].to_string();
         let kind = name("event");
         let n = match is_odds {
             true => 0,
             false => message["seq"].as_u64().unwrap_or(0),
         };
-        let race = [name("date"), name("venue_code"), name("race_number"), kind].join(" ");
-        // The latest image may have facts that came after the last message about odds.
+        let of_quote = ["source", "market"].map(|field| match kind == r#""quote""# {
+            true => name(field),
+            false => String::new(),
+        });
+        let race = ["date", "venue_code", "race_number"].map(name).join(" ");
+        let race = [race, kind, of_quote.join(" ")].join(" ");
+        // The latest image may have facts that came after the last message about odds; that of a market has all
+        // prices.
         let compared = if is_odds { Value::Null } else { message };
         merged.insert((race, n), compared);
     }

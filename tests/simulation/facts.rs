@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use events::{Moment, RaceKey, RaceNumber, RacingDate, VenueCode};
 use jiff::Timestamp;
 use jiff::tz::Offset;
-use projections::{Checkpoint, Store, board_of_source};
+use projections::{Checkpoint, Store, board_of_source, open_races};
 use serde_json::Value;
 
 use super::streams::{Stored, Stream};
-use crate::feed::Feed;
+use crate::feed::{Content, Feed};
 
 /// A smaller step back of the log's clock is none.
 const JITTER_US: i64 = 50_000;
@@ -19,6 +19,8 @@ const JITTER_US: i64 = 50_000;
 const SKEW_US: i64 = 1_000_000;
 /// After a correction of the log's clock, events of the last 10 minutes are no older than those before it.
 const LATE_US: i64 = 600_000_000;
+/// Stands for the price of a horse whose quotes may all be stale.
+const NOT_QUOTED: &str = "not quoted";
 /// A repetition after more statements of a result may be listed once more.
 const STATEMENTS_MAX: usize = 16;
 
@@ -35,6 +37,8 @@ pub(super) struct Facts {
     stored_max: Option<Timestamp>,
     /// By `date/venue/number`.
     races: BTreeMap<String, RaceFacts>,
+    /// The ids of events that are later than the log's clock when it stored them, which counts for their order.
+    ahead: BTreeSet<String>,
 }
 
 #[derive(Default)]
@@ -142,6 +146,9 @@ impl Facts {
         if is_repeated && !self.has_stepped {
             return;
         }
+        if time > message.recorded_at {
+            self.ahead.insert(text(&event["id"]));
+        }
         let data = &event["data"];
         let order = Event {
             time: time.as_microsecond(),
@@ -152,7 +159,8 @@ impl Facts {
             "racing.odds.quoted.v1" => {
                 let runner = &data["runners"][0];
                 let book = facts.book_of(text(&event["source"]));
-                let win = book.wins.entry(text(&runner["horse_no"])).or_default();
+                let win = book.wins.entry(text(&runner["horse_no"]));
+                let win = win.or_insert_with(|| Possible::from([NOT_QUOTED.to_owned()]));
                 book.quotes.take(&order, win, price(&runner["win"]));
             }
             "racing.race.status_changed.v1" => {
@@ -167,6 +175,7 @@ impl Facts {
                 facts.has_result = true;
                 facts.results.insert(text(&event["id"]));
             }
+            "racing.market.quoted.v1" | "racing.going.changed.v1" => {}
             kind => {
                 let horse = text(&data["horse_no"]);
                 let (latest, is_withdrawn) = facts.withdrawals.entry(horse).or_default();
@@ -204,6 +213,12 @@ impl Facts {
         self.seq == checkpoint.seq && self.log.is_some_and(is_of_log)
     }
 
+    /// Whether an event was later than the log's clock when it was stored: the order of the log counts for it, in which
+    /// quotes in flight together may have changed places.
+    pub(super) fn was_ahead(&self, id: &str) -> bool {
+        self.ahead.contains(id)
+    }
+
     /// The win prices that the board of a source may have for a horse.
     pub(super) fn win(&self, race: &str, source: &str, horse: &str) -> Option<&Possible> {
         let mut books = self.races.get(race)?.books.iter();
@@ -214,7 +229,7 @@ impl Facts {
     /// has not ended everywhere.
     pub(super) fn check_images(&self, feed: &Feed) -> Result<(), String> {
         let open = RefCell::new(BTreeSet::new());
-        feed.snapshots(|topic| {
+        feed.snapshots(|topic, _| {
             let RaceKey {
                 date,
                 venue,
@@ -243,6 +258,39 @@ impl Facts {
         self.races
             .iter()
             .try_for_each(|(race, facts)| facts.check(race, store))
+    }
+}
+
+/// Checks that new clients get the prices of every market of the open races as the views have them: what a quote
+/// changes has a base.
+pub(super) fn check_market_images(feed: &Feed, store: &Store) -> Result<(), String> {
+    let summary = |message: &[u8]| {
+        let message: Value = serde_json::from_slice(message).expect("JSON");
+        let fields = [
+            "date",
+            "venue_code",
+            "race_number",
+            "source",
+            "market",
+            "seq",
+            "prev_seq",
+            "prices",
+            "runners",
+        ];
+        fields.map(|field| message[field].to_string()).join(" ")
+    };
+    let open = open_races(store).map_err(|error| error.to_string())?;
+    let markets = open.iter().flat_map(|race| race.markets.iter().flatten());
+    let expected: BTreeSet<String> = markets.map(|market| summary(&market.message())).collect();
+    let images = feed
+        .snapshots(|_, content| *content != Content::ODDS)
+        .images;
+    let found: BTreeSet<String> = images.iter().map(|image| summary(image.json())).collect();
+    match expected.symmetric_difference(&found).next() {
+        None => Ok(()),
+        Some(market) => Err(format!(
+            "the image of a market, or of what the views have, is {market}"
+        )),
     }
 }
 
@@ -303,10 +351,15 @@ impl RaceFacts {
             let withdrawal = self.withdrawals.get(horse);
             withdrawal.is_some_and(|(_, possible)| possible.contains("true"))
         };
-        let is_shown = |horse: &String, win: &Possible| !win.is_empty() && !may_be_withdrawn(horse);
-        for (horse, win) in book.wins.iter().filter(|(horse, win)| is_shown(horse, win)) {
+        let not_quoted = NOT_QUOTED.to_owned();
+        for (horse, win) in book
+            .wins
+            .iter()
+            .filter(|(horse, _)| !may_be_withdrawn(horse))
+        {
             let what = format!("the price of {horse} on {of}");
-            is_one_of(&what, win, shown.get(&Some(horse.as_str())))?;
+            let shown = shown.get(&Some(horse.as_str())).unwrap_or(&not_quoted);
+            is_one_of(&what, win, Some(shown))?;
         }
         Ok(())
     }
@@ -345,7 +398,8 @@ impl RaceFacts {
 
 impl BookFacts {
     fn has_price(&self) -> bool {
-        self.wins.values().any(|win| !win.is_empty())
+        let mut wins = self.wins.values().flatten();
+        wins.any(|win| win != NOT_QUOTED)
     }
 }
 

@@ -229,7 +229,8 @@ impl FeederState {
         Ok(())
     }
 
-    /// Checks that of each horse the price that was published last is in force, whatever came between it and the log.
+    /// Checks that of each horse the price that was published last is in force, whatever came between it and the log,
+    /// unless the log's clock was behind.
     pub(super) fn check_prices(&self, facts: &Facts) -> Result<(), String> {
         let mut last: BTreeMap<(String, String, String), Possible> = BTreeMap::new();
         for sent in self.sent.iter().filter(|sent| !sent.is_repeated) {
@@ -244,7 +245,8 @@ impl FeederState {
             let horse = runner["horse_no"].as_str().unwrap_or_default().to_owned();
             let source = event["source"].as_str().unwrap_or_default().to_owned();
             let wins = last.entry((race, source, horse)).or_default();
-            if sent.acknowledged && !sent.was_interrupted {
+            let id = event["id"].as_str().unwrap_or_default();
+            if sent.acknowledged && !sent.was_interrupted && !facts.was_ahead(id) {
                 wins.clear();
             }
             wins.insert(price(&runner["win"]));

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use events::Moment;
 use jiff::Timestamp;
-use projections::{Announcement, Checkpoint, Digest, LogIdentity, Projection, Store};
+use projections::{Announcement, Checkpoint, Digest, LiveQuote, LogIdentity, Projection, Store};
 
 use super::streams::Stream;
 use crate::feed::epoch;
@@ -131,16 +131,13 @@ impl Fold {
                 .step([message.as_message()], true)
                 .expect("a healthy store");
             self.times.insert(*seq, at.into());
-            for update in step
-                .updates
-                .iter()
-                .filter(|update| !update.messages.is_empty())
-            {
-                let frames = update
-                    .messages
-                    .iter()
-                    .map(|message| Frame::text(&[&message.json]));
-                self.messages.entry(*seq).or_default().extend(frames);
+            for update in &step.updates {
+                let messages = update.messages.iter().map(|message| message.json.clone());
+                let quote = update.quote.as_ref().map(LiveQuote::message);
+                for message in messages.chain(quote) {
+                    let frames = self.messages.entry(*seq).or_default();
+                    frames.push(Frame::text(&[&message]));
+                }
             }
             let rejected = step.announcements.into_iter();
             self.announcements

@@ -83,6 +83,11 @@ impl Script {
             }
             12..15 => self.card(race),
             15..19 => self.result(race),
+            19..24 => self.quinella(race),
+            24..26 => {
+                let going = *self.chance.pick(&["GOOD", "SOFT"]);
+                self.event("going.changed", race, json!({ "going": going }))
+            }
             _ => self.quote(race),
         }
     }
@@ -122,7 +127,7 @@ impl Script {
             "type": format!("racing.{kind}.v1"), "time": time.to_string(), "data": data,
         });
         let folder = match kind {
-            "odds.quoted" => "odds",
+            "odds.quoted" | "market.quoted" => "odds",
             "result.declared" | "result.voided" => "result",
             _ => "race",
         };
@@ -168,6 +173,17 @@ impl Script {
             return self.event_of(source, late, "odds.quoted", race, quote);
         }
         self.event("odds.quoted", race, quote)
+    }
+
+    /// The odds of a pair, which often are as before.
+    fn quinella(&mut self, race: u64) -> Outgoing {
+        let (first, odds) = (
+            self.chance.between(1, RUNNERS - 1),
+            self.chance.between(5, 7),
+        );
+        let prices = json!([{ "combination": [first, RUNNERS], "odds": odds }]);
+        let quote = json!({ "market": "quinella", "prices": prices });
+        self.event("market.quoted", race, quote)
     }
 
     fn withdraw(&mut self, race: u64) -> Outgoing {

@@ -19,7 +19,7 @@ use super::{Nats, PATIENCE, eventually};
 const SERVERS: usize = 3;
 /// How long a request waits for a cluster that may have no leader.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
-const RETRY_PAUSE: Duration = Duration::from_millis(50);
+pub(crate) const RETRY_PAUSE: Duration = Duration::from_millis(50);
 
 /// Three nats-servers, `node1` to `node3`, numbered from 0. Each has a folder and ports of its own.
 pub(crate) struct Cluster {

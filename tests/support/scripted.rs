@@ -13,7 +13,7 @@ use super::{DAY, PATIENCE, of_race};
 pub(crate) fn welcome(epoch: &str) -> Value {
     json!({
         "event": "welcome", "seq": 1000, "epoch": epoch, "follows": "all", "filter": {},
-        "events": ["odds_update", "status_update", "runner_update", "result_update", "dividends_update"],
+        "events": ["odds_update", "status_update", "runner_update", "result_update", "dividends_update", "card_update"],
         "conflate_ms": 0, "heartbeat_ms": 5000,
     })
 }

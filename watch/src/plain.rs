@@ -12,6 +12,7 @@ pub(crate) fn line(message: &str) -> Option<String> {
         "status_update" => &["seq", "status", "reason"],
         "runner_update" => &["seq", "change", "runner", "jockey", "reason"],
         "result_update" => &["seq", "status", "revision", "reason"],
+        "card_update" => &["seq", "status", "race_name", "going", "off_time"],
         "dividends_update" => &["seq", "status", "revision", "currency", "reason"],
         "snapshot_complete" => &["seq", "races", "replayed"],
         "heartbeat" => &["seq", "feed", "lag_ms"],
@@ -37,6 +38,7 @@ pub(crate) fn line(message: &str) -> Option<String> {
         let horse = number_and_horse(runner);
         match event {
             "result_update" => push_pair(&mut line, &text(&runner["position"]), &horse),
+            "card_update" => push_pair(&mut line, &horse, &text(&runner["jockey"])),
             _ => push_pair(&mut line, &horse, &prices(runner)),
         }
     }

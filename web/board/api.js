@@ -7,6 +7,14 @@ const PAGES_MAX = 100;
 /** Tries of a request that the service puts off (429, 503). */
 const TRIES_MAX = 5;
 
+/** The language of names, such as `zh-Hant-HK`; empty for that of the answers, which is English where it is known. */
+const LANGUAGE = languageOf(navigator.languages[0] ?? "en");
+
+function languageOf(tag) {
+  const { language, script, region } = new Intl.Locale(tag).maximize();
+  return language === "en" ? "" : [language, script, region].filter(Boolean).join("-");
+}
+
 /** An answer other than 200. `status` is 0 if the service cannot be reached. */
 export class ApiError extends Error {
   constructor(status, code, message, retryAfter = 0) {
@@ -26,6 +34,8 @@ export class Api extends EventTarget {
   #running = 0;
   #waiting = [];
   #isLimited = false;
+  /** Whether the names of answers may be others than those of the live channel. */
+  isTranslated = LANGUAGE !== "";
   /** How much the clock of the service is ahead of the browser's, as of the latest answer, in ms. */
   clockOffset = 0;
 
@@ -87,6 +97,7 @@ export class Api extends EventTarget {
     let response;
     try {
       const url = new URL(path, document.baseURI);
+      if (LANGUAGE) url.searchParams.set("lang", LANGUAGE);
       response = await fetch(url, { headers: { ...headers, "X-API-Key": this.#key }, cache: "no-cache" });
     } catch {
       throw new ApiError(0, "unreachable", "The service cannot be reached");

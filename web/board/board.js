@@ -18,8 +18,8 @@ import { Store } from "./store.js";
 const HEARTBEAT_MS = 2_000;
 const TICK_MS = 1_000;
 const DAY_MS = 86_400_000;
-/** Cards are read again at this distance: a change of the going is no message of the channel. */
-const CARDS_INTERVAL_MS = 10_000;
+/** What could not be read is read again at this distance, and everything without the channel. */
+const READ_AGAIN_MS = 10_000;
 /** News of the same moment are announced together, so that a screen reader is not flooded. */
 const ANNOUNCE_AFTER_MS = 1_000;
 
@@ -92,7 +92,7 @@ export class Board {
     );
     addEventListener("hashchange", this.#navigate);
     this.live.connect();
-    this.#timers = [setInterval(() => this.#tick(), TICK_MS), setInterval(() => this.#readAgain(), CARDS_INTERVAL_MS)];
+    this.#timers = [setInterval(() => this.#tick(), TICK_MS), setInterval(() => this.#readAgain(), READ_AGAIN_MS)];
     await this.#show(false);
   }
 
@@ -196,6 +196,8 @@ export class Board {
   /** Reads the cards and the results of a day, once; from then on the channel keeps them up to date. */
   async #loadDay(date, { isAgain = false } = {}) {
     if (this.#loadedDates.has(date) && !isAgain) return;
+    // The channel sends what changes after its snapshots.
+    await this.#opened.promise;
     await Promise.all(
       this.#meetingsOf(date).map(async ({ venue_code }) => {
         const query = `?venue=${encodeURIComponent(venue_code)}`;
@@ -217,7 +219,7 @@ export class Board {
     return this.store.applyBoard((await this.api.get(path)).document);
   }
 
-  /** Reads the cards again, for what is no message of the channel. Without the channel, everything. */
+  /** Reads what could not be read. Without the channel, everything. */
   async #readAgain() {
     if (document.hidden || this.date === "" || this.limited) return;
     const { date } = this;
@@ -232,18 +234,26 @@ export class Board {
       if (this.#isReset) return await this.#readAfterReset();
       if (this.#meetingsOf(date).length === 0) {
         await this.#readMeetings();
-        return await this.#loadDay(date, { isAgain: true });
-      }
-      for (const { venue_code } of this.#meetingsOf(date)) {
-        const { document, seq } = await this.api.get(`racecards/${date}?venue=${encodeURIComponent(venue_code)}`);
-        this.store.applyCards(document, seq);
+        await this.#loadDay(date, { isAgain: true });
       }
     } catch (error) {
       this.#failed(error);
     }
   }
 
-  /** Reads the board and the history of a race, once. What failed is read again with the cards. */
+  /** Reads the dividends of a race that has a result. */
+  async loadDividends(race) {
+    const path = `results/${race.date}/${race.number}/dividends?venue=${encodeURIComponent(race.venueCode)}`;
+    try {
+      const { document, seq } = await this.api.get(path);
+      race.applyDividends(document, seq);
+    } catch (error) {
+      this.#failed(error);
+    }
+    this.#view?.changed(race);
+  }
+
+  /** Reads the board and the history of a race, once. What failed is read again. */
   async loadPrices(race) {
     if (race.history !== null) return;
     race.history = new PriceHistory();
@@ -278,16 +288,27 @@ export class Board {
     if (message.event === "welcome") this.#welcomed(message);
     if (message.event === "resync") this.#startAgain();
     this.store.apply(message);
+    const hasNames = ["result_update", "runner_update", "card_update"].includes(message.event);
+    if (hasNames && this.api.isTranslated && message.date === this.date) this.#readTranslated();
     if (message.event !== "snapshot_complete") return;
     this.#opened.resolve();
     this.#readAfterReset();
+  }
+
+  /** Reads the documents again for the names in the visitor's language, which messages do not have. */
+  async #readTranslated() {
+    try {
+      await this.#loadDay(this.date, { isAgain: true });
+    } catch (error) {
+      this.#failed(error);
+    }
   }
 
   #welcomed({ recovered }) {
     if (recovered) {
       this.#bar.resumed();
       this.#announce("The live channel was resumed. Nothing is missing.");
-    } else if (this.#hasBeenLive) {
+    } else if (this.#hasBeenLive || this.#loadedDates.size > 0) {
       this.#startAgain();
     }
     this.#hasBeenLive = true;

@@ -178,3 +178,13 @@ export function distance(metres) {
 export function money(amount, currency) {
   return `${currency} ${whole(amount)}`.trim();
 }
+
+/** An amount of money as the API has it: `71.00`, `1,870.50`. */
+export function amount(value) {
+  return value.toLocaleString("en", { minimumFractionDigits: 2, maximumFractionDigits: 3 });
+}
+
+/** A code in words: `quinella_place` is `Quinella place`. */
+export function capitalized(code) {
+  return (code.charAt(0).toUpperCase() + code.slice(1)).replaceAll("_", " ");
+}

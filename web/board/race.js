@@ -31,11 +31,13 @@ export class Race {
   board = null;
   /** The result in force, with `seq` and `recorded_at` if it came by the channel. */
   result = null;
+  /** The dividends in force, once they are asked for or came by the channel. */
+  dividends = null;
   /** The [`PriceHistory`], once it is asked for. */
   history = null;
   /** Raised with each change of the runners, so that views know when to make their rows again. */
   version = 0;
-  #seqs = { card: 0, status: 0, board: 0, result: 0 };
+  #seqs = { card: 0, status: 0, board: 0, result: 0, dividends: 0 };
   #runnerSeqs = new Map();
 
   constructor({ date, venue, venue_code, race_number }) {
@@ -61,10 +63,11 @@ export class Race {
 
   /** Forgets what it knows by sequence: they are of another log. */
   reset() {
-    this.#seqs = { card: 0, status: 0, board: 0, result: 0 };
+    this.#seqs = { card: 0, status: 0, board: 0, result: 0, dividends: 0 };
     this.#runnerSeqs.clear();
     this.prices = new Map();
     this.board = null;
+    this.dividends = null;
     this.history = null;
     this.version++;
   }
@@ -110,6 +113,13 @@ export class Race {
     if (result.status !== "abandoned") this.#setStatus("result", "", seq);
     this.version++;
     return !isSame || result.reason !== before.reason;
+  }
+
+  /** The dividends of the race, from the API or a message. */
+  applyDividends(dividends, seq) {
+    if (seq < this.#seqs.dividends) return;
+    this.#seqs.dividends = seq;
+    this.dividends = dividends;
   }
 
   /** A board, from the API or a message. Returns whether its prices are new. */

@@ -5,7 +5,7 @@ import { PriceChart } from "./chart.js";
 import { marketText, showStatus } from "./day.js";
 import { element, setText } from "./dom.js";
 import * as formats from "./formats.js";
-import { RunnersTable, resultTable } from "./runners.js";
+import { RunnersTable, dividendsTable, resultTable } from "./runners.js";
 
 export class RaceView {
   #board;
@@ -19,7 +19,9 @@ export class RaceView {
   #result = element("section", { class: "result-section", hidden: true });
   #revisions = element("ol", { class: "revisions" });
   #sources = element("dl");
+  #dividends = element("section", { class: "dividends", hidden: true });
   #shownResult = null;
+  #shownDividends = null;
 
   constructor(board, race) {
     this.#board = board;
@@ -36,6 +38,7 @@ export class RaceView {
       element("p", { class: "line" }, this.#status),
       this.#facts,
       this.#result,
+      this.#dividends,
       this.#runners,
       this.#chart.element,
       element(
@@ -64,6 +67,7 @@ export class RaceView {
     this.#table.paint(isEmphasized, true);
     this.#chart.paint();
     this.#paintResult();
+    this.#paintDividends();
     this.#paintSources();
     this.#paintFacts();
   }
@@ -107,6 +111,22 @@ export class RaceView {
       this.#revisions,
     );
     this.#loadRevisions();
+    this.#board.loadDividends(this.#race);
+  }
+
+  #paintDividends() {
+    const { dividends } = this.#race;
+    if (dividends === this.#shownDividends) return;
+    this.#shownDividends = dividends;
+    this.#dividends.hidden = dividends === null || dividends.status === "pending";
+    if (this.#dividends.hidden) return;
+    const { status, revision, reason } = dividends;
+    this.#dividends.replaceChildren(
+      element("h2", {}, "Dividends"),
+      element("p", {}, `${formats.capitalized(status)}, revision ${revision}`),
+      ...(reason ? [element("p", { class: "reason" }, reason)] : []),
+      dividendsTable(this.#race, dividends),
+    );
   }
 
   async #loadRevisions() {

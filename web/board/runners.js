@@ -309,3 +309,30 @@ export function resultTable(race, result) {
     table,
   );
 }
+
+/** What the pools of a race paid. */
+export function dividendsTable(race, { currency, dividends }) {
+  const head = ["Pool", "Combination", `Dividend, ${currency}`].map((name) => element("th", { scope: "col" }, name));
+  const row = ({ pool, combination, unit, dividend, state }) =>
+    element(
+      "tr",
+      {},
+      element("th", { scope: "row" }, formats.capitalized(pool)),
+      element("td", {}, combination.join(" - ")),
+      element(
+        "td",
+        { class: "number" },
+        [dividend !== undefined && formats.amount(dividend), state && formats.capitalized(state)]
+          .filter(Boolean)
+          .join(", "),
+        dividend !== undefined && element("span", { class: "note" }, `for ${formats.amount(unit)}`),
+      ),
+    );
+  return element(
+    "table",
+    { class: "runners dividends" },
+    element("caption", { class: "unseen" }, `Dividends of ${race.label}`),
+    element("thead", {}, element("tr", {}, ...head)),
+    element("tbody", {}, ...dividends.map(row)),
+  );
+}

@@ -44,11 +44,7 @@ export class Store extends EventTarget {
   applyCards({ races, ...meeting }, seq) {
     for (const card of races) {
       const race = this.race({ ...meeting, race_number: card.race_number });
-      const going = race.going;
-      race.applyCard({ time_zone: meeting.time_zone, ...card }, seq);
-      if (going !== "" && race.going !== going) {
-        this.#report(race, `going is now ${race.going}, was ${going}`, { seq, recorded_at: null });
-      }
+      this.#card(race, { time_zone: meeting.time_zone, ...card, seq, recorded_at: null });
       this.#changed(race);
     }
   }
@@ -77,6 +73,8 @@ export class Store extends EventTarget {
       status_update: () => this.#status(race, message),
       runner_update: () => this.#runner(race, message),
       result_update: () => this.#result(race, message),
+      dividends_update: () => race.applyDividends(message, message.seq),
+      card_update: () => this.#card(race, message),
     };
     if (!(message.event in kinds)) return;
     const race = this.race(message);
@@ -95,6 +93,12 @@ export class Store extends EventTarget {
   /** Drops the races that are over and on no shown day. */
   keep(date) {
     for (const [key, race] of this.races) if (race.date !== date && race.isOver) this.races.delete(key);
+  }
+
+  #card(race, card) {
+    const going = race.going;
+    race.applyCard(card, card.seq);
+    if (going !== "" && race.going !== going) this.#report(race, `going is now ${race.going}, was ${going}`, card);
   }
 
   #odds(race, message) {

@@ -5,9 +5,9 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{check_age, check_stakes, invalid};
+use super::{check_age, check_stakes, invalid, merge_names};
 use crate::string_form::string_form;
-use crate::{DecodeError, HorseNo, ParseError, RacingDate, Text, object};
+use crate::{DecodeError, HorseNo, Names, ParseError, RacingDate, Text, object};
 
 /// A full statement of a horse's identity. It replaces the earlier one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -21,6 +21,9 @@ pub struct HorseRegistered {
     pub horse_no: HorseNo,
     /// Its name.
     pub horse_name: Text,
+    /// Its name in other languages.
+    #[serde(default, skip_serializing_if = "Names::is_empty")]
+    pub names: Names,
     /// The country where it was bred: a short code such as `AUS`. It decides the birthday: 1 August in the southern
     /// hemisphere, 1 January elsewhere.
     pub country_of_origin: Text,
@@ -40,8 +43,14 @@ pub struct HorseRegistered {
     pub age_as_of: Option<RacingDate>,
     /// Its trainer.
     pub trainer: Text,
+    /// The trainer's name in other languages.
+    #[serde(default, skip_serializing_if = "Names::is_empty")]
+    pub trainer_names: Names,
     /// Its owner.
     pub owner: Text,
+    /// The owner's name in other languages.
+    #[serde(default, skip_serializing_if = "Names::is_empty")]
+    pub owner_names: Names,
     /// The currency of its stakes, such as `HKD`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stakes_currency: Option<Text>,
@@ -55,6 +64,27 @@ pub struct HorseRegistered {
 }
 
 impl HorseRegistered {
+    /// A horse of which nothing else is known.
+    pub fn of(horse_no: HorseNo) -> Self {
+        Self {
+            horse_no,
+            horse_name: Text::default(),
+            names: Names::default(),
+            country_of_origin: Text::default(),
+            colour: Text::default(),
+            sex: Text::default(),
+            foaled: None,
+            age: None,
+            age_as_of: None,
+            trainer: Text::default(),
+            trainer_names: Names::default(),
+            owner: Text::default(),
+            owner_names: Names::default(),
+            stakes_currency: None,
+            career: None,
+        }
+    }
+
     pub(crate) fn check(&self) -> Result<(), DecodeError> {
         check_age(|| "data.age".to_owned(), self.age)?;
         if self.age.is_some() != self.age_as_of.is_some() {
@@ -64,6 +94,9 @@ impl HorseRegistered {
         check_stakes(path, self.career.unwrap_or_default().total_stakes)
     }
 }
+
+merge_names!(HorseRegistered: horse_name + names: merge, trainer + trainer_names: merge_person,
+    owner + owner_names: merge_person);
 
 /// Career figures. Each is a count but `total_stakes`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -17,6 +17,26 @@ pub(crate) fn invalid(path: impl Into<String>, reason: impl Into<String>) -> Dec
     }
 }
 
+/// Implements `merge_names`, which completes the names of a statement with those of an earlier one: of fields, each
+/// merged in its way, and of the same runners.
+macro_rules! merge_names {
+    ($type:ty: $($name:ident + $names:ident: $merge:ident),* $(; $runners:ident)?) => {
+        impl $type {
+            /// Completes the names with those of an earlier statement.
+            pub fn merge_names(&mut self, earlier: Option<&Self>) {
+                let Some(earlier) = earlier else { return };
+                $(Names::$merge(&mut self.$name, &mut self.$names, (&earlier.$name, &earlier.$names));)*
+                $(for runner in &mut self.$runners {
+                    let mut others = earlier.$runners.iter();
+                    let other = others.find(|other| other.horse_no == runner.horse_no);
+                    runner.merge_names(other);
+                })?
+            }
+        }
+    };
+}
+pub(crate) use merge_names;
+
 /// The largest stakes of one statement. The sum of a million of them fits in a `u64`.
 const STAKES_MAX: u64 = 1_000_000_000_000;
 

@@ -74,7 +74,7 @@ pub struct MarketQuoted {
     pub venue: VenueCode,
     /// The race.
     pub race_number: RaceNumber,
-    /// The pool, such as `quinella` or `place_range`; not `win` or `place`.
+    /// The pool, such as `quinella` or `place_range`; not `win`, `place` or `win_place`.
     #[schemars(extend("not" = { "type": "string", "enum": MarketQuoted::MARKETS_OF_RUNNERS }))]
     pub market: PoolCode,
     /// The quoted prices, 1 to 1,024.
@@ -87,7 +87,7 @@ impl MarketQuoted {
     /// The largest number of prices of a quote: they fit into an event.
     const PRICES_MAX: usize = 1_024;
     /// What [`OddsQuoted`] has.
-    const MARKETS_OF_RUNNERS: [&str; 2] = ["win", "place"];
+    const MARKETS_OF_RUNNERS: [&str; 3] = ["win", "place", "win_place"];
 
     pub(crate) fn check(&self) -> Result<(), DecodeError> {
         if Self::MARKETS_OF_RUNNERS.contains(&self.market.as_str()) {

@@ -3,10 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{check_age, check_distance, check_runners, check_stakes, invalid};
+use super::{check_age, check_distance, check_runners, check_stakes, invalid, merge_names};
 use crate::{
-    Currency, DecodeError, HorseNo, Moment, RaceKey, RaceNumber, RacingDate, Text, VenueCode,
-    object,
+    Currency, DecodeError, HorseNo, Moment, Names, RaceKey, RaceNumber, RacingDate, Text,
+    VenueCode, object,
 };
 
 /// A full race card. It replaces the earlier one, unless the two are equal.
@@ -21,8 +21,14 @@ pub struct RaceDeclared {
     /// The racecourse's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub venue_name: Option<Text>,
+    /// The racecourse's name in other languages.
+    #[serde(default, skip_serializing_if = "Names::is_empty")]
+    pub venue_names: Names,
     /// The race's name.
     pub race_name: Text,
+    /// The race's name in other languages.
+    #[serde(default, skip_serializing_if = "Names::is_empty")]
+    pub names: Names,
     /// Metres; 0 if unknown.
     #[schemars(range(max = 100_000))]
     pub distance: u32,
@@ -74,7 +80,9 @@ impl RaceDeclared {
             venue: race.venue,
             race_number: race.race_number,
             venue_name: None,
+            venue_names: Names::default(),
             race_name: Text::default(),
+            names: Names::default(),
             distance: 0,
             class: Text::default(),
             going: None,
@@ -106,6 +114,10 @@ impl RaceDeclared {
     }
 }
 
+merge_names!(RaceDeclared: race_name + names: merge, venue_name + venue_names: merge_known; runners);
+merge_names!(DeclaredRunner: horse_name + names: merge, jockey + jockey_names: merge_person,
+    trainer + trainer_names: merge_person);
+
 /// The terms of each-way bets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EachWayTerms {
@@ -124,12 +136,21 @@ pub struct DeclaredRunner {
     pub horse_no: HorseNo,
     /// Its name.
     pub horse_name: Text,
+    /// Its name in other languages.
+    #[serde(default, skip_serializing_if = "Names::is_empty")]
+    pub names: Names,
     /// Its saddle-cloth number; 0 if unknown.
     pub number: u16,
     /// Its jockey.
     pub jockey: Text,
+    /// The jockey's name in other languages.
+    #[serde(default, skip_serializing_if = "Names::is_empty")]
+    pub jockey_names: Names,
     /// Its trainer.
     pub trainer: Text,
+    /// The trainer's name in other languages.
+    #[serde(default, skip_serializing_if = "Names::is_empty")]
+    pub trainer_names: Names,
     /// Its draw; 0 if unknown.
     pub draw: u16,
     /// Pounds carried; 0 if unknown.
@@ -167,9 +188,12 @@ impl DeclaredRunner {
         Self {
             horse_no,
             horse_name: Text::default(),
+            names: Names::default(),
             number: 0,
             jockey: Text::default(),
+            jockey_names: Names::default(),
             trainer: Text::default(),
+            trainer_names: Names::default(),
             draw: 0,
             weight: 0,
             rating: None,

@@ -3,9 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{check_distance, check_runners, check_stakes, invalid};
+use super::{check_distance, check_runners, check_stakes, invalid, merge_names};
 use crate::{
-    Currency, DecodeError, FinishTime, HorseNo, Margin, Odds, Outcome, RaceKey, RaceNumber,
+    Currency, DecodeError, FinishTime, HorseNo, Margin, Names, Odds, Outcome, RaceKey, RaceNumber,
     RacingDate, Text, VenueCode, object,
 };
 
@@ -22,9 +22,15 @@ pub struct ResultDeclared {
     /// The racecourse's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub venue_name: Option<Text>,
+    /// The racecourse's name in other languages.
+    #[serde(default, skip_serializing_if = "Names::is_empty")]
+    pub venue_names: Names,
     /// The race's name; that of the card if it is left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub race_name: Option<Text>,
+    /// The race's name in other languages.
+    #[serde(default, skip_serializing_if = "Names::is_empty")]
+    pub names: Names,
     /// Metres; that of the card if it is left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 100_000))]
@@ -80,7 +86,9 @@ impl ResultDeclared {
             venue: race.venue,
             race_number: race.race_number,
             venue_name: None,
+            venue_names: Names::default(),
             race_name: None,
+            names: Names::default(),
             distance: None,
             going: None,
             class: None,
@@ -122,6 +130,11 @@ impl ResultDeclared {
     }
 }
 
+merge_names!(ResultDeclared: race_name + names: merge_known, venue_name + venue_names: merge_known;
+    runners);
+merge_names!(ResultRunner: horse_name + names: merge, jockey + jockey_names: merge_person,
+    trainer + trainer_names: merge_person);
+
 /// The largest number of points of a race at which positions or times are taken: furlongs of the longest races.
 const POINTS_MAX: usize = 32;
 
@@ -157,6 +170,9 @@ pub struct ResultRunner {
     pub horse_no: HorseNo,
     /// Its name.
     pub horse_name: Text,
+    /// Its name in other languages.
+    #[serde(default, skip_serializing_if = "Names::is_empty")]
+    pub names: Names,
     /// Its saddle-cloth number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub number: Option<u16>,
@@ -169,8 +185,14 @@ pub struct ResultRunner {
     pub outcome: Option<Outcome>,
     /// Its jockey.
     pub jockey: Text,
+    /// The jockey's name in other languages.
+    #[serde(default, skip_serializing_if = "Names::is_empty")]
+    pub jockey_names: Names,
     /// Its trainer.
     pub trainer: Text,
+    /// The trainer's name in other languages.
+    #[serde(default, skip_serializing_if = "Names::is_empty")]
+    pub trainer_names: Names,
     /// Its finish time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finish_time: Option<FinishTime>,
@@ -223,11 +245,14 @@ impl ResultRunner {
         Self {
             horse_no,
             horse_name: Text::default(),
+            names: Names::default(),
             number: None,
             position: None,
             outcome: None,
             jockey: Text::default(),
+            jockey_names: Names::default(),
             trainer: Text::default(),
+            trainer_names: Names::default(),
             finish_time: None,
             win_odds: None,
             stakes: None,

@@ -186,6 +186,27 @@ fn a_damaged_member_is_named_and_the_others_are_read() {
 }
 
 #[test]
+fn the_prices_of_a_damaged_place_market_are_not_imported() {
+    let win = stream(1);
+    let text = String::from_utf8(win.clone()).expect("text");
+    let place = text
+        .replace("\"WIN\"", "\"PLACE\"")
+        .replace("\"1.1\"", "\"1.9\"");
+    let place = gzip(place.as_bytes());
+    let (ids, rejected) = read(&[("1.1", &win), ("1.9", &place)]);
+    assert_eq!((ids.len(), rejected.len()), (2 * 22 - 2, 0));
+    let mut damaged = place;
+    let checksum = damaged.len() - 8;
+    damaged[checksum] ^= 1;
+    let (ids, rejected) = read(&[("1.1", &win), ("1.9", &damaged)]);
+    assert_eq!((&ids[..], rejected.len()), (&all_ids()[..22], 1));
+    assert!(
+        rejected[0].starts_with("1.9: the file is damaged"),
+        "{rejected:?}"
+    );
+}
+
+#[test]
 fn a_truncated_tar_archive_gives_what_is_intact() {
     let whole = tar(&files());
     let last = whole

@@ -1,24 +1,25 @@
 //! [`Market`]: a market of a file so far, and the events that a change makes.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use events::{
     DeclaredRunner, Event, HorseNo, Moment, Odds, OddsQuoted, ParseError, PriceState, QuotedRunner,
     RUNNERS_MAX, RaceDeclared, RaceStatus, RaceStatusChanged, RunnerReinstated, RunnerWithdrawn,
     Text,
 };
-use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use super::message::{
-    MarketChange, MarketDefinition, MarketRunner, MarketRunnerChange, MarketRunnerStatus,
-    MarketStatus,
+    MarketChange, MarketDefinition, MarketRunner, MarketRunnerStatus, MarketStatus,
 };
 use super::races::{MarketRace, split_number};
 use crate::item::{Item, LineItems, Omitted};
 use crate::units;
 
 const FORMAT: &str = "betfair-stream";
+/// Starting prices are those of a source of their own, because they are not traded.
+const STARTING_PRICES: &str = "betfair-sp";
 
 #[derive(Debug)]
 pub(super) struct Market {
@@ -28,6 +29,10 @@ pub(super) struct Market {
     runners: BTreeMap<u64, MarketRunnerStatus>,
     status: Option<(RaceStatus, Option<Text>)>,
     has_trades: bool,
+    wins: BTreeMap<u64, Option<Odds>>,
+    starting_prices: BTreeMap<u64, Odds>,
+    /// The prices of the PLACE market from the first message to the last.
+    places: Option<Range<usize>>,
     /// The time and the id of the last quote.
     last_quote: Option<(Moment, Uuid)>,
 }
@@ -41,6 +46,9 @@ impl Market {
             runners: BTreeMap::new(),
             status: None,
             has_trades: false,
+            wins: BTreeMap::new(),
+            starting_prices: BTreeMap::new(),
+            places: None,
             last_quote: None,
         }
     }
@@ -52,6 +60,11 @@ impl Market {
         if self.has_trades && self.last_quote.is_none() {
             let why = "has no last traded price (ltp): its prices are not imported";
             notes.push(format!("market {id} {why}"));
+        }
+        let omitted = self.race.place.prices.len() - self.places.as_ref().map_or(0, Range::len);
+        if omitted > 0 {
+            let why = "place prices before its first or after its last message are not imported";
+            notes.push(format!("market {id}: {omitted} {why}"));
         }
         let status = self.status.as_ref();
         if !status.is_some_and(|(status, _)| status.is_over()) {
@@ -89,7 +102,20 @@ impl Market {
                 out.event(FORMAT, time, event);
             }
         }
-        self.quote(change.rc.as_deref().unwrap_or_default(), time, out);
+        let mut ticks = self.place_ticks(time);
+        for change in change.rc.iter().flatten() {
+            self.has_trades |= change.trd.is_some();
+            match change.price() {
+                Some(Ok(win)) => ticks.push((time, self.win(change.id, win))),
+                Some(Err(reason)) => out.reject(reason),
+                None => {}
+            }
+        }
+        self.quote(ticks, out);
+        // After the prices, so that those are shown: they are of the source that quoted first.
+        if let Some(definition) = &definition {
+            self.start(definition, time, out);
+        }
         if let Some(event) = definition.and_then(|definition| self.status(&definition)) {
             out.event(FORMAT, time, event);
         }
@@ -156,34 +182,43 @@ impl Market {
         events
     }
 
-    fn quote(&mut self, changes: &[MarketRunnerChange<'_>], time: Moment, out: &mut LineItems) {
-        let mut runners: Vec<QuotedRunner> = Vec::new();
-        for change in changes {
-            self.has_trades |= change.trd.is_some();
-            let Some(ltp) = change.ltp else { continue };
-            let win = match price(ltp) {
-                Ok(win) => win,
-                Err(error) => {
-                    out.reject(format!("the ltp of runner {}: {error}", change.id));
-                    continue;
-                }
-            };
-            let horse_no = horse_no(change.id);
-            // Two prices of a runner in one message are two quotes.
-            let is_repeated = runners.iter().any(|r| r.horse_no == horse_no);
-            if is_repeated || runners.len() == RUNNERS_MAX {
-                self.quoted(std::mem::take(&mut runners), time, out);
+    /// The prices of the PLACE market that are new up to a time, each with the last win price.
+    fn place_ticks(&mut self, time: Moment) -> Vec<(Moment, QuotedRunner)> {
+        let prices = &self.race.place.prices;
+        let first = prices.partition_point(|(at, ..)| *at < time);
+        let places = self.places.get_or_insert(first..first);
+        let new = prices[places.end..].iter();
+        let new = new.take_while(|(at, ..)| *at <= time);
+        let new = new.map(|(at, runner, place)| {
+            let win = self.wins.get(runner).copied().flatten();
+            (*at, quoted_runner(*runner, win, Some(*place)))
+        });
+        let ticks: Vec<_> = new.collect();
+        places.end += ticks.len();
+        ticks
+    }
+
+    fn win(&mut self, runner: u64, win: Option<Odds>) -> QuotedRunner {
+        self.wins.insert(runner, win);
+        // A quote without a win price withdraws a place price that it does not repeat.
+        let places = self.places.clone().filter(|_| win.is_none());
+        let mut places = self.race.place.prices[places.unwrap_or_default()].iter();
+        let last = places.rfind(|(_, of, _)| *of == runner);
+        quoted_runner(runner, win, last.map(|(.., place)| *place))
+    }
+
+    /// Quotes prices. Two of a runner at one time are two quotes.
+    fn quote(&mut self, ticks: Vec<(Moment, QuotedRunner)>, out: &mut LineItems) {
+        let mut ticks = ticks.into_iter().peekable();
+        while let Some((time, first)) = ticks.next() {
+            let mut runners = vec![first];
+            while runners.len() < RUNNERS_MAX
+                && let Some((_, next)) = ticks.next_if(|(at, next)| {
+                    *at == time && runners.iter().all(|r| r.horse_no != next.horse_no)
+                })
+            {
+                runners.push(next);
             }
-            runners.push(QuotedRunner {
-                horse_no,
-                horse_name: None,
-                number: None,
-                win,
-                place: None,
-                state: win.is_none().then_some(PriceState::NoMarket),
-            });
-        }
-        if !runners.is_empty() {
             self.quoted(runners, time, out);
         }
     }
@@ -191,14 +226,7 @@ impl Market {
     /// A quote with an id of its own, even if an equal one was made within the same millisecond: of the prices 3.5, 3.6
     /// and 3.5 the last one applies.
     fn quoted(&mut self, runners: Vec<QuotedRunner>, time: Moment, out: &mut LineItems) {
-        let key = self.race.key.clone();
-        let event = Event::OddsQuoted(OddsQuoted {
-            date: key.date,
-            venue: key.venue,
-            race_number: key.race_number,
-            runners,
-        });
-        out.event(FORMAT, time, event);
+        out.event(FORMAT, time, self.odds(runners));
         if let Some(Item::Event(quote)) = out.items.last_mut() {
             let content: Uuid = quote.id.parse().expect("a derived id is a UUID");
             let id = match self.last_quote {
@@ -208,6 +236,30 @@ impl Market {
             quote.id = id.to_string();
             self.last_quote = Some((time, id));
         }
+    }
+
+    /// Quotes the starting prices, if they are new.
+    fn start(&mut self, definition: &MarketDefinition, time: Moment, out: &mut LineItems) {
+        let prices = definition.starting_prices(|reason| out.reject(reason));
+        if prices.is_empty() || prices == self.starting_prices {
+            return;
+        }
+        let places = &self.race.place.starting_prices;
+        let quoted = prices
+            .iter()
+            .map(|(id, win)| quoted_runner(*id, Some(*win), places.get(id).copied()));
+        out.event(STARTING_PRICES, time, self.odds(quoted.collect()));
+        self.starting_prices = prices;
+    }
+
+    fn odds(&self, runners: Vec<QuotedRunner>) -> Event {
+        let key = self.race.key.clone();
+        Event::OddsQuoted(OddsQuoted {
+            date: key.date,
+            venue: key.venue,
+            race_number: key.race_number,
+            runners,
+        })
     }
 
     /// The status of the race, if it is new.
@@ -261,11 +313,14 @@ fn distance(name: &str) -> u32 {
     }
 }
 
-/// The last traded price; `None` if it is `"NaN"`.
-fn price(ltp: &RawValue) -> Result<Option<Odds>, ParseError> {
-    match ltp.get() {
-        r#""NaN""# => Ok(None),
-        number => Odds::parse(number).map(Some),
+fn quoted_runner(runner: u64, win: Option<Odds>, place: Option<Odds>) -> QuotedRunner {
+    QuotedRunner {
+        horse_no: horse_no(runner),
+        horse_name: None,
+        number: None,
+        win,
+        place,
+        state: win.is_none().then_some(PriceState::NoMarket),
     }
 }
 

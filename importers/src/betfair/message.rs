@@ -1,8 +1,9 @@
 //! [`MarketMessage`]: a line of a stream file, with the fields that are read.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
-use events::{Moment, ParseError};
+use events::{Moment, Odds, ParseError};
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -10,6 +11,7 @@ use serde_ignored::Path;
 use serde_json::value::RawValue;
 
 use crate::item::{InputError, Omitted};
+use crate::units;
 
 /// A line. Only those with `op` `mcm`, market change messages, are about markets.
 #[derive(Debug, Deserialize)]
@@ -91,6 +93,32 @@ pub(super) struct MarketRunnerChange<'a> {
     pub(super) trd: Option<IgnoredAny>,
 }
 
+impl MarketRunnerChange<'_> {
+    /// The last traded price, if the change has it; within it `None` for `"NaN"`.
+    pub(super) fn price(&self) -> Option<Result<Option<Odds>, InputError>> {
+        let price = match self.ltp?.get() {
+            NO_PRICE => return Some(Ok(None)),
+            number => Odds::parse(number).map(Some),
+        };
+        let reason = |error| format!("the ltp of runner {}: {error}", self.id).into();
+        Some(price.map_err(reason))
+    }
+}
+
+const NO_PRICE: &str = r#""NaN""#;
+
+/// A starting price, which is computed, rounded to the nearest thousandth; `None` for `"NaN"`.
+fn starting_price(bsp: &str) -> Result<Option<Odds>, ParseError> {
+    // The digits after the fourth do not change how it is rounded.
+    let (whole, decimals) = bsp.split_once('.').unwrap_or((bsp, ""));
+    let is_plain = decimals.bytes().all(|byte| byte.is_ascii_digit());
+    match units::whole::<u32>(&format!("{whole}{decimals:0<4.4}")) {
+        _ if bsp == NO_PRICE => Ok(None),
+        Some(price) if is_plain => Odds::from_thousandths(price.saturating_add(5) / 10).map(Some),
+        _ => Odds::parse(bsp).map(Some),
+    }
+}
+
 impl<'a> MarketChange<'a> {
     pub(super) fn read(change: &'a RawValue, omitted: &mut Omitted) -> Result<Self, InputError> {
         Ok(parse(change.get().as_bytes(), omitted)?)
@@ -103,20 +131,21 @@ impl<'a> MarketChange<'a> {
     ) -> Result<Option<MarketDefinition>, InputError> {
         let read = |definition| DefinedMarket::read(definition, omitted);
         match self.definition.map(read).transpose()? {
-            Some(DefinedMarket::Win(definition)) => Ok(Some(definition)),
+            Some(DefinedMarket::Read(definition)) => Ok(Some(definition)),
             Some(DefinedMarket::Other(_)) | None => Ok(None),
         }
     }
 }
 
-/// Only `WIN` markets of horse racing are read.
+/// Only `WIN` and `PLACE` markets of horse racing are read.
 const HORSE_RACING: &str = "7";
 const WIN: &str = "WIN";
+pub(super) const PLACE: &str = "PLACE";
 
 /// A definition by the kind of its market.
 #[derive(Debug)]
 pub(super) enum DefinedMarket {
-    Win(MarketDefinition),
+    Read(MarketDefinition),
     /// A market that is not read.
     Other(ParseError),
 }
@@ -124,18 +153,14 @@ pub(super) enum DefinedMarket {
 impl DefinedMarket {
     pub(super) fn read(definition: &RawValue, omitted: &mut Omitted) -> Result<Self, InputError> {
         let kind: MarketKind<'_> = serde_json::from_str(definition.get())?;
-        if kind.event_type_id == HORSE_RACING && kind.market_type == WIN {
+        if kind.event_type_id == HORSE_RACING && [WIN, PLACE].contains(&&*kind.market_type) {
             let definition = parse(definition.get().as_bytes(), omitted)?;
-            for read in ["eventTypeId", "marketType"] {
-                omitted.remove(read);
-            }
-            return Ok(Self::Win(definition));
+            omitted.remove("eventTypeId");
+            return Ok(Self::Read(definition));
         }
         let found = format!("{} of event type {}", kind.market_type, kind.event_type_id);
-        Ok(Self::Other(ParseError::new(
-            "only WIN markets of event type 7 (horse racing) are read",
-            found,
-        )))
+        let expected = "only WIN and PLACE markets of event type 7 (horse racing) are read";
+        Ok(Self::Other(ParseError::new(expected, found)))
     }
 }
 
@@ -153,6 +178,9 @@ struct MarketKind<'a> {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct MarketDefinition {
+    pub(super) market_type: String,
+    /// The meeting.
+    pub(super) event_id: Option<String>,
     pub(super) market_time: Moment,
     /// The time of the first race of the meeting.
     pub(super) open_date: Option<Moment>,
@@ -165,6 +193,23 @@ pub(super) struct MarketDefinition {
     #[serde(default)]
     pub(super) in_play: bool,
     pub(super) runners: Vec<MarketRunner>,
+}
+
+impl MarketDefinition {
+    /// The starting prices by runner, without those that are invalid.
+    pub(super) fn starting_prices(&self, mut reject: impl FnMut(String)) -> BTreeMap<u64, Odds> {
+        let valid = self
+            .runners
+            .iter()
+            .filter_map(|MarketRunner { id, bsp, .. }| {
+                let price = starting_price(bsp.as_deref()?.get()).unwrap_or_else(|error| {
+                    reject(format!("the bsp of runner {id}: {error}"));
+                    None
+                });
+                Some((*id, price?))
+            });
+        valid.collect()
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -181,6 +226,8 @@ pub(super) struct MarketRunner {
     pub(super) id: u64,
     pub(super) status: MarketRunnerStatus,
     pub(super) name: Option<String>,
+    /// The starting price, once it is reconciled.
+    bsp: Option<Box<RawValue>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -198,5 +245,33 @@ pub(super) enum MarketRunnerStatus {
 impl MarketRunnerStatus {
     pub(super) fn is_out(self) -> bool {
         matches!(self, Self::Removed | Self::RemovedVacant)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::starting_price;
+
+    #[test]
+    fn a_starting_price_is_rounded_to_the_nearest_thousandth() {
+        for (bsp, thousandths) in [
+            ("26", 26_000),
+            ("4.15", 4_150),
+            ("26.0", 26_000),
+            ("3.6284", 3_628),
+            ("3.6285", 3_629),
+            ("3.62849999999999", 3_628),
+            ("9.9995", 10_000),
+            ("1000.0", 1_000_000),
+            ("1E3", 1_000_000),
+            ("1.00000e1", 10_000),
+        ] {
+            let price = starting_price(bsp).expect(bsp).expect(bsp);
+            assert_eq!(price.thousandths(), thousandths, "{bsp}");
+        }
+        assert_eq!(starting_price("\"NaN\""), Ok(None));
+        for bsp in ["0.5", "-3.5", "\"3.5\"", "\"Infinity\"", "{}", "1.é"] {
+            assert!(starting_price(bsp).is_err(), "{bsp}");
+        }
     }
 }

@@ -1,11 +1,12 @@
 //! Stream files of the Betfair exchange: JSON lines of market change messages, plain or packed.
 //!
-//! The files are read twice, line by line: first for the definitions of all markets, which identify the races, then
-//! for the events.
+//! The files are read twice, line by line: first for the definitions of all markets, which identify the races, and the
+//! prices of PLACE markets, then for the events.
 
 mod market;
 mod member;
 mod message;
+mod place_market;
 mod races;
 mod unpack;
 
@@ -26,6 +27,7 @@ use serde_json::value::RawValue;
 use self::market::Market;
 use self::member::MarketFile;
 use self::message::{MarketChange, MarketMessage};
+use self::place_market::PlaceMarkets;
 use self::races::{MarketMeaning, MarketRaces, MarketSurvey};
 use self::unpack::{Damage, Unpacked};
 use crate::input::files;
@@ -98,6 +100,7 @@ fn survey_file(file: &MarketFile, survey: &mut MarketSurvey) -> Result<(), Input
         return Err(format!("a {archive} archive: unpack it first").into());
     }
     let mut lines = Lines::new(unpacked, LINES);
+    let mut prices = PlaceMarkets::default();
     let mut is_stream = None;
     while let Some(TextLine { text, fault, .. }) = lines.next_filled() {
         match fault {
@@ -107,7 +110,7 @@ fn survey_file(file: &MarketFile, survey: &mut MarketSurvey) -> Result<(), Input
                     let changes = message.changes.iter();
                     changes
                         .filter_map(|change| MarketChange::read(change, &mut Omitted::new()).ok())
-                        .for_each(|change| survey.add(&change));
+                        .for_each(|change| survey.add(&change, message.time, &mut prices));
                 }
             }
             Some(LineFault::Unreadable(error)) if damages_the_whole_file(&error) => {
@@ -117,7 +120,10 @@ fn survey_file(file: &MarketFile, survey: &mut MarketSurvey) -> Result<(), Input
         }
     }
     match is_stream {
-        Some(true) => Ok(()),
+        Some(true) => {
+            survey.places.append(prices);
+            Ok(())
+        }
         Some(false) => Err("not a stream file: its first line is not a JSON object".into()),
         None => Err("the file is empty".into()),
     }
@@ -207,7 +213,10 @@ impl FileReader {
     ) -> Result<(), InputError> {
         let mut of_change = Omitted::new();
         let change = MarketChange::read(change, &mut of_change)?;
-        if let Some(market) = self.market(&change, out) {
+        if let Some(MarketMeaning::Place(_)) = self.races.meaning(&change.id) {
+            place_market::check(&change, &mut of_change, out);
+            add_up(omitted, of_change);
+        } else if let Some(market) = self.market(&change, out) {
             market.apply(&change, time, &mut of_change, out);
             add_up(omitted, of_change);
         }
@@ -237,6 +246,8 @@ impl FileReader {
                     out.reject(format!("market {id}: {reason}"));
                     None
                 }
+                // Its prices are those of another market.
+                Some(MarketMeaning::Place(_)) => None,
                 None => {
                     out.reject(self.races.unknown(change));
                     return None;

@@ -1,10 +1,12 @@
 //! [`MarketRaces`]: which market is which race, from a first reading of all files.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use events::{Moment, ParseError, RaceKey, RaceNumber, RacingDate, Text, VenueCode};
 
-use super::message::{DefinedMarket, MarketChange, MarketDefinition};
+use super::message::{DefinedMarket, MarketChange, MarketDefinition, PLACE};
+use super::place_market::{PRICES_MAX, PlaceMarket, PlaceMarkets};
 use crate::item::{InputError, Omitted};
 use crate::units;
 use crate::venue_code::venue_code;
@@ -20,16 +22,37 @@ pub(super) struct MarketRace {
     pub(super) venue_name: Text,
     /// How its number was found, unless it is in the name.
     pub(super) note: Option<String>,
+    pub(super) place: Arc<PlaceMarket>,
 }
 
 #[derive(Debug)]
 pub(super) enum MarketMeaning {
     Race(MarketRace),
+    /// A PLACE market, whose prices are those of the race of its WIN market.
+    Place(MarketIdentity),
     /// A kind of market that is not read.
     Other(ParseError),
     /// None of its definitions has a venue.
     NoVenue,
     Rejected(InputError),
+}
+
+/// What the WIN and the PLACE market of a race have in common.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct MarketIdentity {
+    event_id: Option<String>,
+    market_time: Moment,
+    runners: BTreeSet<u64>,
+}
+
+impl MarketIdentity {
+    fn of(definition: &MarketDefinition) -> Self {
+        Self {
+            event_id: definition.event_id.clone(),
+            market_time: definition.market_time,
+            runners: definition.runners.iter().map(|r| r.id).collect(),
+        }
+    }
 }
 
 /// The race of a market, from its first definition with a venue.
@@ -38,7 +61,7 @@ struct ListedMarket {
     date: RacingDate,
     venue: VenueCode,
     venue_name: Text,
-    market_time: Moment,
+    identity: MarketIdentity,
     /// From the market's name.
     number: Option<u16>,
 }
@@ -46,49 +69,67 @@ struct ListedMarket {
 /// Collects the markets in the first reading.
 #[derive(Debug, Default)]
 pub(super) struct MarketSurvey {
-    markets: HashMap<String, Result<ListedMarket, MarketMeaning>>,
+    markets: BTreeMap<String, Result<ListedMarket, MarketMeaning>>,
+    pub(super) places: PlaceMarkets,
 }
 
 impl MarketSurvey {
-    /// Takes the first definition of a market that has a venue; later ones change nothing.
-    pub(super) fn add(&mut self, change: &MarketChange<'_>) {
-        let Some(definition) = change.definition else {
-            return;
-        };
-        if change.id.len() > MARKET_ID_BYTES_MAX
-            || self.markets.len() >= MARKETS_MAX
-            || self
-                .markets
-                .get(&*change.id)
-                .is_some_and(|known| !matches!(known, Err(MarketMeaning::NoVenue)))
-        {
+    /// Takes the first definition of a market, of a WIN market the first that has a venue; later ones change nothing.
+    /// The prices of a PLACE market, or of one that is not defined yet, go to `places`.
+    pub(super) fn add(
+        &mut self,
+        change: &MarketChange<'_>,
+        time: Moment,
+        places: &mut PlaceMarkets,
+    ) {
+        let known = self.markets.get(&*change.id);
+        let is_beyond = known.is_none() && self.markets.len() >= MARKETS_MAX;
+        if change.id.len() > MARKET_ID_BYTES_MAX || is_beyond {
             return;
         }
-        let listed = match DefinedMarket::read(definition, &mut Omitted::new()) {
-            // The second reading rejects the line. A later definition may be valid.
-            Err(_) => return,
-            Ok(DefinedMarket::Other(kind)) => Err(MarketMeaning::Other(kind)),
-            Ok(DefinedMarket::Win(definition)) => match &definition.venue {
+        let is_place = matches!(known, None | Some(Err(MarketMeaning::Place(_))));
+        let is_open = is_place || matches!(known, Some(Err(MarketMeaning::NoVenue)));
+        let definition = change.definition.filter(|_| is_open);
+        // The second reading rejects an invalid one. A later definition may be valid.
+        let read = |definition| DefinedMarket::read(definition, &mut Omitted::new()).ok();
+        let listed = match definition.and_then(read) {
+            None if is_place => return places.add(change, time),
+            None => return,
+            Some(DefinedMarket::Other(kind)) => Err(MarketMeaning::Other(kind)),
+            Some(DefinedMarket::Read(definition)) if definition.market_type == PLACE => {
+                places.add(change, time);
+                let prices = definition.starting_prices(|_| {});
+                places.market(&change.id).starting_prices.extend(prices);
+                Err(MarketMeaning::Place(MarketIdentity::of(&definition)))
+            }
+            Some(DefinedMarket::Read(definition)) => match &definition.venue {
                 None => Err(MarketMeaning::NoVenue),
                 Some(venue) => ListedMarket::of(&definition, venue)
                     .map_err(|error| MarketMeaning::Rejected(error.into())),
             },
         };
-        self.markets.insert(change.id.to_string(), listed);
+        if known.is_none_or(|known| matches!(known, Err(MarketMeaning::NoVenue))) {
+            self.markets.insert(change.id.to_string(), listed);
+        }
     }
 
     /// Numbers the races. `given` is the number of the only one.
     pub(super) fn finish(self, given: Option<RaceNumber>) -> MarketRaces {
         let mut races = MarketRaces::default();
         let mut meetings: BTreeMap<_, BTreeMap<_, ListedMarket>> = BTreeMap::new();
+        let mut wins = HashMap::new();
+        let mut places = Vec::new();
         for (id, listed) in self.markets {
             match listed {
+                Err(MarketMeaning::Place(identity)) => places.push((id, identity)),
                 Err(meaning) => {
                     races.markets.insert(id, meaning);
                 }
                 Ok(listed) => {
+                    let identity = listed.identity.clone();
+                    wins.entry(identity).or_insert_with(|| id.clone());
                     let meeting = (listed.date, listed.venue.clone());
-                    let order = (listed.market_time, id);
+                    let order = (listed.identity.market_time, id);
                     meetings.entry(meeting).or_default().insert(order, listed);
                 }
             }
@@ -105,6 +146,13 @@ impl MarketSurvey {
                 }
                 _ => races.number(listed, given),
             }
+        }
+        let mut prices = self.places;
+        for (id, identity) in places {
+            let joined = races.join(wins.get(&identity), prices.take(&id));
+            let place = |()| MarketMeaning::Place(identity);
+            let meaning = joined.map_or_else(MarketMeaning::Rejected, place);
+            races.markets.insert(id, meaning);
         }
         races
     }
@@ -137,6 +185,27 @@ impl MarketRaces {
             Ok(_) => "no file of this import defines it".to_owned(),
         };
         format!("market {}: {reason}", change.id).into()
+    }
+
+    /// Adds the prices of a PLACE market, unless there are too many, to the race of its WIN market.
+    fn join(&mut self, win: Option<&String>, place: Option<PlaceMarket>) -> Result<(), InputError> {
+        let meaning = win.and_then(|win| self.markets.get_mut(win));
+        let (Some(win), Some(MarketMeaning::Race(race))) = (win, meaning) else {
+            let reason = "place prices need the WIN market of the same event, time and runners, which is not imported";
+            return Err(reason.into());
+        };
+        let Some(place) = place else {
+            // Without its win prices, because place prices that are imported after them are stale.
+            let reason = format!("more than {PRICES_MAX} place prices: import the files in parts");
+            let rejected = MarketMeaning::Rejected(reason.clone().into());
+            self.markets.insert(win.clone(), rejected);
+            return Err(reason.into());
+        };
+        if *race.place != PlaceMarket::default() {
+            return Err(format!("WIN market {win} has another PLACE market").into());
+        }
+        race.place = Arc::new(place);
+        Ok(())
     }
 
     fn number(&mut self, meeting: MeetingMarkets, given: Option<RaceNumber>) {
@@ -179,7 +248,7 @@ impl ListedMarket {
             // Two countries may race at a Newcastle on one day.
             venue: venue_code(&format!("{country}{venue}"))?,
             venue_name,
-            market_time: definition.market_time,
+            identity: MarketIdentity::of(definition),
             number: definition
                 .name
                 .as_deref()
@@ -208,6 +277,7 @@ impl ListedMarket {
             },
             venue_name: self.venue_name,
             note,
+            place: Arc::default(),
         })
     }
 }

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use serde_json::{Value, json};
 
+use super::place_market::PRICES_MAX;
 use super::{BetfairStream, LINES, LineFault, Lines, MarketFile};
 use crate::item::Item;
 use crate::testing::folder_of;
@@ -101,12 +102,18 @@ fn short(item: &Item) -> String {
             format!("{}{}", fact.status.as_str(), reason.unwrap_or_default())
         }
         Event::OddsQuoted(quote) => {
-            let prices = quote.runners.iter().map(|r| match (r.win, r.state) {
-                (Some(win), None) => format!("{} {win}", r.horse_no),
-                (None, Some(state)) => format!("{} {state:?}", r.horse_no),
-                other => panic!("{other:?}"),
+            let prices = quote.runners.iter().map(|r| {
+                let place = r.place.map(|place| format!(" place {place}"));
+                let place = place.unwrap_or_default();
+                match (r.win, r.state) {
+                    (Some(win), None) => format!("{} {win}{place}", r.horse_no),
+                    (None, Some(state)) => format!("{} {state:?}{place}", r.horse_no),
+                    other => panic!("{other:?}"),
+                }
             });
-            format!("odds {}", prices.collect::<Vec<_>>().join(", "))
+            let source = envelope.source.replace("railbird/import/betfair-", "");
+            let source = source.replace("stream", "odds");
+            format!("{source} {}", prices.collect::<Vec<_>>().join(", "))
         }
         other => panic!("{other:?}"),
     };
@@ -481,7 +488,7 @@ fn two_markets_never_become_one_race() {
 
 #[test]
 fn other_markets_are_noted_once_and_not_read() {
-    let place = with(evening("1.2"), "marketType", json!("PLACE"));
+    let place = with(evening("1.2"), "marketType", json!("OTHER_PLACE"));
     let tennis = json!({ "id": "1.3", "marketDefinition": { "eventTypeId": "2", "marketType": "MATCH_ODDS" } });
     let shown = read(&[
         message(0, [evening("1.1"), place, tennis]),
@@ -495,17 +502,209 @@ fn other_markets_are_noted_once_and_not_read() {
     ]);
     let not_read = |id: &str, what: &str| {
         format!(
-            "note: line 1: market {id} is not read: only WIN markets of event type 7 (horse racing) are read, not {what:?}"
+            "note: line 1: market {id} is not read: only WIN and PLACE markets of event type 7 (horse racing) are read, not {what:?}"
         )
     };
     assert_eq!(
         shown[2..],
         [
-            not_read("1.2", "PLACE of event type 7"),
+            not_read("1.2", "OTHER_PLACE of event type 7"),
             not_read("1.3", "MATCH_ODDS of event type 2"),
             STILL_OPEN.to_owned()
         ]
     );
+}
+
+fn place(id: &str) -> Value {
+    let market = with(evening(id), "marketType", json!("PLACE"));
+    with(market, "name", json!("To Be Placed"))
+}
+
+/// A market with the starting prices of its runners.
+fn with_starting_prices(mut market: Value, prices: [Value; 2]) -> Value {
+    for (index, price) in prices.into_iter().enumerate() {
+        market["marketDefinition"]["runners"][index]["bsp"] = price;
+    }
+    market
+}
+
+fn tick(after: i64, id: &str, runner: u64, price: f64) -> Value {
+    message(after, [ticks(id, &[(runner, json!(price))])])
+}
+
+/// A WIN market, and what becomes of it with the PLACE market of [`place_lines`].
+fn win_lines() -> [Value; 5] {
+    [
+        message(0, [evening("1.1")]),
+        tick(10, "1.1", 11, 3.5),
+        tick(20, "1.1", 12, 2.0),
+        message(40, [ticks("1.1", &[(11, json!("NaN"))])]),
+        tick(50, "1.1", 11, 3.6),
+    ]
+}
+
+fn place_lines() -> [Value; 5] {
+    [
+        message(1, [place("1.2")]),
+        tick(5, "1.2", 12, 1.2),
+        message(20, [ticks("1.2", &[(12, json!(1.25)), (11, json!(1.5))])]),
+        tick(30, "1.2", 11, 1.6),
+        tick(51, "1.2", 11, 1.7),
+    ]
+}
+
+const JOINED: [&str; 11] = [
+    CARD,
+    "0 open",
+    "5 odds BF_12 NoMarket place 1.2",
+    "10 odds BF_11 3.5",
+    "20 odds BF_12 NoMarket place 1.25, BF_11 3.5 place 1.5",
+    "20 odds BF_12 2.0",
+    "30 odds BF_11 3.5 place 1.6",
+    "40 odds BF_11 NoMarket place 1.6",
+    "50 odds BF_11 3.6",
+    STILL_OPEN,
+    "note: line 0: market 1.1: 1 place prices before its first or after its last message are not imported",
+];
+
+#[test]
+fn the_prices_of_a_place_market_are_quoted_with_those_of_its_win_market() {
+    let (win, place) = (lines(&win_lines()), lines(&place_lines()));
+    assert_eq!(
+        shown(&items_of(&[win.clone(), place.clone()], None)),
+        JOINED
+    );
+    assert_eq!(shown(&items_of(&[place, win], None)), JOINED);
+    let mut together = [win_lines(), place_lines()].concat();
+    together.sort_by_key(|message| message["pt"].as_i64());
+    assert_eq!(read(&together), JOINED);
+}
+
+#[test]
+fn a_place_market_without_its_win_market_is_rejected_by_name() {
+    let need = "place prices need the WIN market of the same event, time and runners, which is not imported";
+    let rejected = format!("rejected: line 1: market 1.2: {need}");
+    assert_eq!(read(&place_lines()), [&*rejected]);
+    for (field, value) in [
+        ("eventId", json!("2")),
+        ("marketTime", json!("2026-06-14T18:56:00.000Z")),
+        ("runners", json!([{ "id": 11, "status": "ACTIVE" }])),
+        (
+            "runners",
+            json!([{ "id": 11, "status": "ACTIVE" }, { "id": 13, "status": "ACTIVE" }]),
+        ),
+    ] {
+        let place = lines(&[message(1, [with(place("1.2"), field, value)])]);
+        let items = shown(&items_of(&[lines(&win_lines()[..1]), place], None));
+        assert_eq!(items, [CARD, "0 open", STILL_OPEN, &rejected]);
+    }
+    let nowhere = with(evening("1.1"), "timezone", json!("Europe/Atlantis"));
+    let items = shown(&items_of(
+        &[lines(&[message(0, [nowhere])]), lines(&place_lines())],
+        None,
+    ));
+    assert_eq!((items.len(), &items[1]), (2, &rejected));
+}
+
+#[test]
+fn of_two_place_markets_of_a_race_the_second_is_rejected() {
+    let other = [message(2, [place("1.3")]), tick(20, "1.3", 11, 1.1)];
+    let texts = [lines(&win_lines()), lines(&other), lines(&place_lines())];
+    let mut expected = JOINED.map(str::to_owned).to_vec();
+    expected
+        .push("rejected: line 1: market 1.3: WIN market 1.1 has another PLACE market".to_owned());
+    assert_eq!(shown(&items_of(&texts, None)), expected);
+}
+
+#[test]
+fn a_race_with_too_many_place_prices_is_rejected() {
+    let many = (0..i64::try_from(PRICES_MAX).expect("small")).map(|n| tick(n, "1.2", 11, 1.5));
+    let mut texts = vec![
+        lines(&[message(0, [evening("1.1")])]),
+        lines(&many.collect::<Vec<_>>()),
+        lines(&[message(0, [place("1.2")])]),
+    ];
+    let count = PRICES_MAX - 1;
+    let omitted = format!(
+        "note: line 0: market 1.1: {count} place prices before its first or after its last message are not imported"
+    );
+    let few = [
+        CARD,
+        "0 odds BF_11 NoMarket place 1.5",
+        "0 open",
+        STILL_OPEN,
+        &omitted,
+    ];
+    assert_eq!(shown(&items_of(&texts, None)), few);
+    texts.push(lines(&[tick(0, "1.2", 12, 1.2)]));
+    let reason = format!("more than {PRICES_MAX} place prices: import the files in parts");
+    let rejected = |id| format!("rejected: line 1: market {id}: {reason}");
+    let ids = ["1.1", "1.2", "1.2", "1.2"];
+    assert_eq!(shown(&items_of(&texts, None)), ids.map(rejected));
+}
+
+#[test]
+fn what_is_invalid_in_a_place_market_is_rejected_alone() {
+    let mut place = place_lines();
+    place[2] = message(20, [ticks("1.2", &[(12, json!(1.2501)), (11, json!(1.5))])]);
+    let bsp = with_starting_prices(self::place("1.2"), [json!("x"), json!(1.5)]);
+    let rest = [
+        message(52, [bsp]),
+        message(53, [with(self::place("1.2"), "status", json!("X"))]),
+    ];
+    let place = lines(&[&place[..], &rest].concat());
+    let items = shown(&items_of(&[lines(&win_lines()), place], None));
+    let odds = "odds are a number from 1 to 100000 with at most three decimals";
+    let mut expected = JOINED.map(str::to_owned).to_vec();
+    expected[4] = "20 odds BF_11 3.5 place 1.5, BF_12 2.0".to_owned();
+    expected.remove(5);
+    expected.push(format!(
+        "rejected: line 3: the ltp of runner 12: {odds}, not \"1.2501\""
+    ));
+    expected.push(format!(
+        "rejected: line 6: the bsp of runner 11: {odds}, not \"\\\"x\\\"\""
+    ));
+    assert_eq!(items[..expected.len()], expected);
+    let last = "rejected: line 7: the definition of market 1.2: unknown variant `X`";
+    assert!(
+        items.len() == 13 && items[12].starts_with(last),
+        "{items:#?}"
+    );
+}
+
+#[test]
+fn starting_prices_are_quoted_once_by_a_source_of_their_own() {
+    let settled = |market, other: Value| {
+        let market = with_starting_prices(market, [json!(3.456_51), other]);
+        with(market, "inPlay", json!(true))
+    };
+    let mut first = settled(evening("1.1"), json!("NaN"));
+    first["rc"] = json!([{ "id": 11, "ltp": 3.5 }]);
+    let win = [
+        message(0, [evening("1.1")]),
+        message(5, [first]),
+        message(6, [settled(evening("1.1"), json!("NaN"))]),
+        message(7, [settled(evening("1.1"), json!(0.5))]),
+        message(8, [settled(evening("1.1"), json!(2))]),
+    ];
+    let odds = "odds are a number from 1 to 100000 with at most three decimals";
+    let invalid = format!("rejected: line 4: the bsp of runner 12: {odds}, not \"0.5\"");
+    let mut expected = [
+        CARD,
+        "0 open",
+        "5 odds BF_11 3.5",
+        "5 sp BF_11 3.457",
+        "5 off",
+        &invalid,
+        "8 sp BF_11 3.457, BF_12 2.0",
+        STILL_OPEN,
+    ];
+    assert_eq!(read(&win), expected);
+    let starting_prices = with_starting_prices(place("1.2"), [json!(1.5), json!(1.25)]);
+    let place = lines(&[message(1, [place("1.2")]), message(9, [starting_prices])]);
+    expected[3] = "5 sp BF_11 3.457 place 1.5";
+    expected[6] = "8 sp BF_11 3.457 place 1.5, BF_12 2.0 place 1.25";
+    assert_eq!(shown(&items_of(&[lines(&win), place], None)), expected);
 }
 
 #[test]
@@ -739,9 +938,11 @@ fn names_that_are_not_read_are_counted() {
     definition["rc"] = json!([{ "id": 11, "ltp": 3.5, "tv": 12.0, "trd": [[3.5, 12.0]] }]);
     definition["img"] = json!(true);
     let mut place = with(evening("1.2"), "marketType", json!("PLACE"));
-    place["rc"] = json!([{ "id": 11, "ltp": 3.5, "spn": 1 }]);
+    place["rc"] = json!([{ "id": 11, "ltp": 3.5, "spn": 1 }, { "id": 12, "ltp": "NaN" }]);
+    let mut other = with(evening("1.3"), "marketType", json!("EACH_WAY"));
+    other["rc"] = json!([{ "id": 11, "ltp": 3.5, "spn": 1 }]);
     let ticks = ticks("1.1", &[(11, json!(3.4)), (12, json!(8))]);
-    let items = items(&[message(0, [definition, place]), message(5, [ticks])]);
+    let items = items(&[message(0, [definition, place, other]), message(5, [ticks])]);
     let counts = items.iter().filter_map(|item| match item {
         Item::Omitted(values) => Some(values),
         _ => None,
@@ -750,8 +951,7 @@ fn names_that_are_not_read_are_counted() {
         .flatten()
         .map(|(name, n)| format!("{name} {n}"))
         .collect();
-    let expected =
-        "adjustmentFactor 1, atb 2, bspMarket 1, clk 2, img 1, sortPriority 2, trd 1, tv 1";
+    let expected = "adjustmentFactor 2, atb 2, bspMarket 1, clk 2, img 1, ltp 1, sortPriority 4, spn 1, trd 1, tv 1";
     assert_eq!(counts.join(", "), expected);
 }
 

@@ -71,20 +71,18 @@ impl HkjcHorses {
         let colour = cells.text("colour")?;
         let sex = cells.text("sex")?;
         let (colour, sex) = colour_and_sex(colour, sex, out);
-        let name = horse_name.as_str();
+        let horse_no = self.ids.horse_no(&brand, horse_name.as_str(), out)?;
         Ok(HorseRegistered {
-            horse_no: self.ids.horse_no(&brand, name, out)?,
             horse_name,
             country_of_origin: cells.text("country")?,
             colour,
             sex,
-            foaled: None,
             age: age.filter(|_| self.as_of.is_some()),
             age_as_of: self.as_of.filter(|_| age.is_some()),
             trainer: cells.text("trainer")?,
             owner: cells.text("owner")?,
             stakes_currency: Text::parse(hong_kong::currency().as_str()).ok(),
-            career: None,
+            ..HorseRegistered::of(horse_no)
         })
     }
 }

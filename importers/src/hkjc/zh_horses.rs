@@ -13,7 +13,7 @@ use super::brand::name_and_brand;
 use super::hong_kong;
 use super::horse_ids::HorseIds;
 use super::zh_results::results;
-use super::zh_words::Translator;
+use super::zh_words::{Translator, chinese};
 use crate::input::cells::Cells;
 use crate::input::files;
 use crate::input::repeats::Repeats;
@@ -133,6 +133,7 @@ impl ZhHorses {
         let (name, brand) = cells.parsed("name", name_brand_and_status)?;
         let last_race = cells.optional("last_race_date", RacingDate::parse)?;
         let last_race = last_race.or(as_of);
+        let names = chinese(&name);
         let (horse_no, horse_name) = self.ids.horse_on(&brand, name, last_race, out)?;
         // A horse in training has its age behind the country.
         let country = cells.first(&COUNTRY, Text::parse)?.unwrap_or_default();
@@ -143,19 +144,23 @@ impl ZhHorses {
         let (colour, sex) = looks.as_str().rsplit_once(" / ").unwrap_or(("", ""));
         let translator = &mut self.translator;
         let record = self.records.get(&horse_no);
+        let trainer = record.map(|r| r.trainer.clone()).unwrap_or_default();
+        let owner = cells.text("馬主")?;
         Ok(HorseRegistered {
             horse_name,
+            names,
             country_of_origin: translator.country(country)?,
             colour: translator.colour(colour)?,
             sex: translator.sex(sex)?,
-            foaled: None,
             age: age.filter(|_| as_of.is_some()),
             age_as_of: as_of.filter(|_| age.is_some()),
-            trainer: record.map(|r| r.trainer.clone()).unwrap_or_default(),
-            owner: cells.text("馬主")?,
+            trainer_names: chinese(&trainer),
+            trainer,
+            owner_names: chinese(&owner),
+            owner,
             stakes_currency: Text::parse(hong_kong::currency().as_str()).ok(),
             career: career(cells, record, out)?,
-            horse_no,
+            ..HorseRegistered::of(horse_no)
         })
     }
 }
@@ -271,6 +276,9 @@ mod tests {
             (horse.owner.as_str(), horse.trainer.as_str(), horse.age),
             ("馬主甲", "", None)
         );
+        let names = serde_json::to_value([&horse.names, &horse.owner_names, &horse.trainer_names]);
+        let expected = serde_json::json!([{ "zh-Hant": "靜河" }, { "zh-Hant": "馬主甲" }, {}]);
+        assert_eq!(names.expect("JSON"), expected);
         let whole = Career {
             starts: 15,
             wins: 2,

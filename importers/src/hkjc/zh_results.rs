@@ -5,14 +5,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use events::{
-    DeclaredRunner, FinishTime, Odds, ParseError, RaceKey, RaceNumber, RacingDate, ResultRunner,
+    DeclaredRunner, FinishTime, Names, Odds, ParseError, RaceKey, RaceNumber, RacingDate,
+    ResultRunner, Text,
 };
 
 use super::brand::name_and_brand;
 use super::course::surface_and_course;
 use super::hong_kong::{self, positions, prize, venue_name};
 use super::horse_ids::HorseIds;
-use super::zh_words::{Translator, margin, venue};
+use super::zh_words::{ALL_WEATHER, Translator, chinese, margin, venue};
 use crate::input::cells::Cells;
 use crate::input::csv_table::CsvTable;
 use crate::input::files;
@@ -135,10 +136,13 @@ impl ZhResults {
         let track = cells.text("course")?;
         let (surface, course) = surface_and_course(track.as_str())?;
         let translator = &mut self.translator;
+        let race_name = cells.text("race_name")?;
         Ok(RaceHeading {
             venue_name: venue_name(&key.venue),
+            venue_names: cells.parsed("venue", venue_names)?,
+            race_names: chinese(&race_name),
+            race_name,
             going: cells.parsed("going", |text| translator.going(text, track.as_str()))?,
-            race_name: cells.text("race_name")?,
             distance: cells.whole("distance_m")?.unwrap_or(0),
             class: cells.parsed("race_class", |text| translator.class(text))?,
             surface,
@@ -159,15 +163,20 @@ impl ZhResults {
         out: &mut LineItems,
     ) -> Result<ResultRunner, InputError> {
         let (name, brand) = cells.parsed("horse_name", name_and_brand)?;
+        let names = chinese(&name);
         let (horse_no, horse_name) = self.ids.horse_on(&brand, name, Some(day), out)?;
+        let (jockey, trainer) = (cells.text("jockey")?, cells.text("trainer")?);
         let (position, outcome) = cells.parsed("place", placing)?.split();
         Ok(ResultRunner {
             horse_name,
+            names,
             number: known_number(cells.whole("horse_no")?),
             position,
             outcome,
-            jockey: cells.text("jockey")?,
-            trainer: cells.text("trainer")?,
+            jockey_names: chinese(&jockey),
+            jockey,
+            trainer_names: chinese(&trainer),
+            trainer,
             draw: known_number(cells.whole("draw")?),
             weight: known_number(cells.whole("actual_wt_lbs")?),
             finish_time: cells.optional("finish_time", FinishTime::parse)?,
@@ -180,6 +189,11 @@ impl ZhResults {
             ..ResultRunner::of(horse_no)
         })
     }
+}
+
+/// The name of a racecourse, whose tracks have names of their own.
+fn venue_names(text: &str) -> Result<Names, ParseError> {
+    Text::parse(text.trim_end_matches(ALL_WEATHER)).map(|name| chinese(&name))
 }
 
 /// `23.90 22.71 22.74`.
@@ -286,6 +300,37 @@ mod tests {
             on_card.collect::<Vec<_>>(),
             [(9, 0, 119), (4, 10, 125), (5, 11, 120)],
             "a reserve that was not called up is not on the card"
+        );
+    }
+
+    #[test]
+    fn names_are_in_chinese_too() {
+        let row = row(1, "1", "4", "靜河 (A001)", "125,10,1:09.35,9.4");
+        let read = read(&[[HEADER, &row].concat()]);
+        let (result, card) = (&read.results[0], &read.cards[0]);
+        let in_chinese = |name: &str| serde_json::json!({ "zh-Hant": name });
+        for names in [
+            serde_json::to_value([&result.names, &result.venue_names]),
+            serde_json::to_value([&card.names, &card.venue_names]),
+        ] {
+            let expected = [in_chinese("燈籠讓賽"), in_chinese("沙田")];
+            assert_eq!(names.expect("JSON"), serde_json::json!(expected));
+        }
+        let (winner, on_card) = (&result.runners[0], &card.runners[0]);
+        for names in [
+            serde_json::to_value([&winner.names, &winner.jockey_names, &winner.trainer_names]),
+            serde_json::to_value([
+                &on_card.names,
+                &on_card.jockey_names,
+                &on_card.trainer_names,
+            ]),
+        ] {
+            let expected = ["靜河", "騎師", "練馬師"].map(in_chinese);
+            assert_eq!(names.expect("JSON"), serde_json::json!(expected));
+        }
+        assert_eq!(
+            (winner.jockey.as_str(), winner.horse_name.as_str()),
+            ("騎師", "QUIET RIVER")
         );
     }
 

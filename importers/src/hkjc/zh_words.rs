@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use events::{Margin, ParseError, Text, VenueCode};
+use events::{LanguageTag, Margin, Names, ParseError, Text, VenueCode};
 
 use crate::item::LineItems;
 
@@ -43,7 +43,7 @@ const GOINGS: [(&str, &str); 12] = [
 ];
 /// `快地` on the all-weather track. On turf it is `FIRM`.
 const FAST: (&str, &str) = ("快地", "FAST");
-const ALL_WEATHER: &str = "全天候";
+pub(crate) const ALL_WEATHER: &str = "全天候";
 
 #[rustfmt::skip]
 const CLASSES: [(&str, &str); 12] = [
@@ -130,6 +130,12 @@ impl Translator {
 pub(crate) fn margin(text: &str) -> Result<Margin, ParseError> {
     let word = MARGINS.iter().find(|(chinese, _)| *chinese == text);
     Margin::parse(word.map_or(text, |(_, english)| english))
+}
+
+/// A name that the Chinese pages have, as one in that language.
+pub(crate) fn chinese(name: &Text) -> Names {
+    let language = LanguageTag::parse("zh-Hant").expect("a tag");
+    Names::of(language, name)
 }
 
 /// The code of a racecourse.

@@ -1,7 +1,7 @@
 //! [`RaceHeading`]: the fields of a race beside its runners.
 
 use events::{
-    Currency, DeclaredRunner, FinishTime, Moment, RaceDeclared, RaceKey, ResultDeclared,
+    Currency, DeclaredRunner, FinishTime, Moment, Names, RaceDeclared, RaceKey, ResultDeclared,
     ResultRunner, Text,
 };
 
@@ -14,7 +14,9 @@ pub(crate) const REVISION: u32 = 1;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct RaceHeading {
     pub(crate) venue_name: Option<Text>,
+    pub(crate) venue_names: Names,
     pub(crate) race_name: Text,
+    pub(crate) race_names: Names,
     /// Metres; 0 where it is not known.
     pub(crate) distance: u32,
     pub(crate) class: Text,
@@ -58,6 +60,8 @@ impl RaceHeading {
         let (prize, prize_currency) = self.prize.unzip();
         ResultDeclared {
             venue_name: self.venue_name,
+            venue_names: self.venue_names,
+            names: self.race_names,
             race_name: known(self.race_name),
             distance: (self.distance > 0).then_some(self.distance),
             going: known(self.going),
@@ -77,7 +81,9 @@ impl RaceHeading {
         let (prize, prize_currency) = self.prize.unzip();
         RaceDeclared {
             venue_name: self.venue_name,
+            venue_names: self.venue_names,
             race_name: self.race_name,
+            names: self.race_names,
             distance: self.distance,
             class: self.class,
             going: known(self.going),

@@ -127,9 +127,12 @@ fn declared(runner: &ResultRunner, card_runner: Option<&DeclaredRunner>) -> Decl
     let unknown = || DeclaredRunner::of(runner.horse_no.clone());
     DeclaredRunner {
         horse_name: runner.horse_name.clone(),
+        names: runner.names.clone(),
         number: runner.number.unwrap_or(0),
         jockey: runner.jockey.clone(),
+        jockey_names: runner.jockey_names.clone(),
         trainer: runner.trainer.clone(),
+        trainer_names: runner.trainer_names.clone(),
         draw: runner.draw.unwrap_or(0),
         weight: runner.weight.unwrap_or(0),
         body_weight: runner.body_weight,

@@ -72,19 +72,15 @@ impl RpscrapeHorse {
         };
         let sex = Text::parse(sex).expect("a word is a text");
         let horse = HorseRegistered {
-            // The results state it.
-            stakes_currency: None,
-            horse_no: self.horse_no,
             horse_name: self.horse_name,
             country_of_origin: self.country,
-            colour: Text::default(),
             sex,
-            foaled: None,
             age: self.age,
             age_as_of: self.age.map(|_| self.date),
             trainer: self.trainer,
             owner: self.owner,
-            career: None,
+            // The results state the currency.
+            ..HorseRegistered::of(self.horse_no)
         };
         out.event(FORMAT, midnight(self.date), Event::HorseRegistered(horse));
         out.items

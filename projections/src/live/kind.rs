@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The kinds of messages of the live channel about a race.
+/// The kinds of messages of the live channel about a race, but for quotes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum LiveKind {
     /// The odds board changed.
@@ -20,16 +20,20 @@ pub enum LiveKind {
     /// Dividends were declared.
     #[serde(rename = "dividends_update")]
     Dividends,
+    /// The card or the going changed.
+    #[serde(rename = "card_update")]
+    Card,
 }
 
 impl LiveKind {
     /// Every kind.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Odds,
         Self::Status,
         Self::Runner,
         Self::Result,
         Self::Dividends,
+        Self::Card,
     ];
 
     /// The value of `event` in the messages of this kind.
@@ -40,6 +44,7 @@ impl LiveKind {
             Self::Runner => "runner_update",
             Self::Result => "result_update",
             Self::Dividends => "dividends_update",
+            Self::Card => "card_update",
         }
     }
 }

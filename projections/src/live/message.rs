@@ -1,15 +1,16 @@
 //! The messages of the live channel about a race, as JSON.
 
-use events::{
-    Event, HorseNo, RaceKey, RaceNumber, RaceStatus, RacingDate, Recorded, Text, VenueCode,
-};
+use events::{Event, HorseNo, RaceKey, RaceNumber, RaceStatus, Recorded, Text};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::kind::LiveKind;
+use super::message_fields::{LogFields, MeetingFields};
+use super::quote::QuoteMessage;
 use crate::json::{self, JsonObject};
 use crate::odds_board::{Board, OddsBoard};
 use crate::race::Race;
+use crate::race_card::RacecardRace;
 use crate::race_dividends::MeetingRaceDividends;
 use crate::race_result::MeetingRaceResult;
 
@@ -24,47 +25,12 @@ pub(crate) struct MessageContext<'a> {
 
 impl MessageContext<'_> {
     fn meeting(&self) -> MeetingFields<'_> {
-        MeetingFields {
-            date: self.key.date,
-            venue: self.race.venue_name(self.key),
-            venue_code: &self.key.venue,
-        }
+        MeetingFields::of(self.key, self.race)
     }
 
     fn log(&self) -> LogFields {
-        LogFields {
-            timestamp: self.recorded.envelope.time.to_string(),
-            recorded_at: self.recorded.recorded_at.to_string(),
-            seq: self.recorded.seq,
-            prev_seq: self.prev_seq,
-        }
+        LogFields::of(self.recorded.into(), self.prev_seq)
     }
-}
-
-/// The fields of every message that name the meeting.
-#[derive(Debug, Serialize, JsonSchema)]
-struct MeetingFields<'a> {
-    /// The meeting's date.
-    date: RacingDate,
-    /// The racecourse's name.
-    venue: &'a str,
-    /// The racecourse's code.
-    venue_code: &'a VenueCode,
-}
-
-/// The fields of every message that say when its event happened, and where it is in the log.
-#[derive(Debug, Serialize, JsonSchema)]
-struct LogFields {
-    /// When it happened according to the feeder, RFC 3339.
-    #[schemars(extend("format" = "date-time"))]
-    timestamp: String,
-    /// When the log stored it, RFC 3339, to the microsecond.
-    #[schemars(extend("format" = "date-time"))]
-    recorded_at: String,
-    /// The log sequence of the change.
-    seq: u64,
-    /// The `seq` of the previous message of the same `event` about the same race; 0 if there is none.
-    prev_seq: u64,
 }
 
 /// The full image of a race's board, as in `/api/v1/odds/{date}/{race_number}`.
@@ -198,6 +164,29 @@ pub(crate) fn runner_update(
     })
 }
 
+/// The card of a race after it was declared or replaced, or its going changed. Withdrawals, riders and statuses have
+/// messages of their own.
+#[derive(Debug, Serialize, JsonSchema)]
+struct CardUpdate<'a> {
+    #[schemars(extend("const" = "card_update"))]
+    event: &'a str,
+    #[serde(flatten)]
+    meeting: MeetingFields<'a>,
+    #[serde(flatten)]
+    card: RacecardRace<'a>,
+    #[serde(flatten)]
+    log: LogFields,
+}
+
+pub(crate) fn card_update(context: &MessageContext<'_>, card: RacecardRace<'_>) -> Vec<u8> {
+    json::render(&CardUpdate {
+        event: LiveKind::Card.as_str(),
+        meeting: context.meeting(),
+        card,
+        log: context.log(),
+    })
+}
+
 /// The result in force, after it was declared, amended or voided.
 #[derive(Debug, Serialize, JsonSchema)]
 struct ResultUpdate<'a> {
@@ -262,5 +251,7 @@ pub fn live_schemas(
             "DividendsUpdate",
             DividendsUpdate::<'_>::json_schema(generator),
         ),
+        ("CardUpdate", CardUpdate::<'_>::json_schema(generator)),
+        ("Quote", QuoteMessage::<'_>::json_schema(generator)),
     ]
 }

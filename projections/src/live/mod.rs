@@ -2,7 +2,9 @@
 
 mod kind;
 mod message;
+mod message_fields;
 mod open_races;
+mod quote;
 mod race;
 mod replay;
 mod update;
@@ -11,6 +13,7 @@ pub use kind::LiveKind;
 pub use message::live_schemas;
 pub use open_races::open_races;
 pub(crate) use open_races::races_open_between;
+pub use quote::{LiveQuote, quote_message};
 pub(crate) use race::LiveRace;
 pub use replay::{REPLAY_MESSAGES_MAX, RaceReplay};
 pub(crate) use replay::{render_replay_state, replay_period};

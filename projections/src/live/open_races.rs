@@ -5,8 +5,8 @@ use serde::Deserialize;
 
 use super::race::LiveRace;
 use super::update::{LiveBoard, LiveUpdate};
-use crate::keys;
 use crate::store::{self, Store, StoreError};
+use crate::{keys, markets};
 
 /// The fields of a stored board that an update repeats.
 #[derive(Deserialize)]
@@ -56,8 +56,7 @@ pub(crate) fn races_open_between(
     Ok(open)
 }
 
-/// The image of one race. A commit may happen between two reads, so all but the runners of the card comes from the one
-/// value of the board.
+/// The images of one race. A commit may happen between two reads, so the image of the board comes from one value.
 fn open_race(store: &Store, race: RaceKey) -> Result<Option<LiveUpdate>, StoreError> {
     let key = keys::board(&race);
     let Some(board) = store.get(&key)? else {
@@ -67,7 +66,9 @@ fn open_race(store: &Store, race: RaceKey) -> Result<Option<LiveUpdate>, StoreEr
     if image.status.is_over() {
         return Ok(None);
     }
-    let state: LiveRace = store.read(&keys::race_state(&race))?.unwrap_or_default();
+    let mut state: LiveRace = store.read(&keys::race_state(&race))?.unwrap_or_default();
+    state.board = store.read(&keys::board_state(&race))?.unwrap_or_default();
+    state.markets = markets::read(store, &race, None)?;
     let quoted = image.runners.iter().map(|runner| &runner.horse_no);
     Ok(Some(LiveUpdate {
         seq: image.seq,
@@ -81,6 +82,8 @@ fn open_race(store: &Store, race: RaceKey) -> Result<Option<LiveUpdate>, StoreEr
         on_card: state.race.card.is_some(),
         off_time: state.race.off_time(),
         runners: state.race.horses(quoted),
+        quote: None,
+        markets: Some(state.quotes(&race)),
         race,
     }))
 }

@@ -2,19 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use events::{Envelope, Event, OddsQuoted, RaceKey, Recorded, Text};
+use events::{Envelope, Event, MarketQuoted, OddsQuoted, RaceKey, Recorded, Text};
 use serde::{Deserialize, Serialize};
 
 use super::kind::LiveKind;
 use super::message::{self, MessageContext, RunnerChange};
+use super::quote::LiveQuote;
 use super::update::{LiveBoard, LiveMessage, LiveUpdate};
 use crate::effect::Effect;
 use crate::log_clock::LogClock;
-use crate::markets::Markets;
+use crate::markets::{MarketKey, Markets};
 use crate::newest::Order;
-use crate::odds_board::{self, Board};
+use crate::odds_board::{self, Board, OddsSource};
+use crate::quotes::Quoted;
 use crate::race::Race;
-use crate::{race_dividends, race_result};
+use crate::{race_card, race_dividends, race_result};
 
 /// The state of a race: a pure function of the events about it, in their order.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -50,10 +52,80 @@ impl LiveRace {
         ranking: &[Text],
         live: bool,
     ) -> (Order, Option<LiveUpdate>) {
+        let was_open = self.is_open();
         let order = self.board.quote(recorded, quote, clock, ranking);
-        let is_live = live && self.board.seq == recorded.seq;
-        let update = is_live.then(|| self.render_update(key, recorded, &[self.pending_odds()]));
-        (order, update)
+        let source = &recorded.envelope.source;
+        let update = (live && order == Order::New).then(|| {
+            let is_shown = self.board.seq == recorded.seq;
+            let odds = is_shown.then(|| self.pending_odds());
+            let quoted = self.board.quoted(source, Some(quote));
+            let quoted = quoted.map(|quoted| (MarketKey::of_runners(source), quoted));
+            self.render_quoted(key, recorded, odds, quoted)
+        });
+        (order, self.with_markets(key, was_open, update.flatten()))
+    }
+
+    /// Adds the prices of all markets to the update of an event that has opened the race.
+    fn with_markets(
+        &self,
+        key: &RaceKey,
+        was_open: bool,
+        update: Option<LiveUpdate>,
+    ) -> Option<LiveUpdate> {
+        let opens = !was_open && self.is_open();
+        let markets = opens.then(|| self.quotes(key));
+        update.map(|update| LiveUpdate { markets, ..update })
+    }
+
+    /// Folds a quote of another market. With `live`, returns what it changed in the live view, if anything.
+    pub(crate) fn quote_market(
+        &mut self,
+        key: &RaceKey,
+        recorded: &Recorded,
+        quote: &MarketQuoted,
+        clock: &LogClock,
+        live: bool,
+    ) -> (Order, Option<LiveUpdate>) {
+        let market = MarketKey::of(quote, recorded);
+        let order = self.markets.quote(&market, recorded, quote, clock);
+        let update = (live && order == Order::New).then(|| {
+            let quoted = self.markets.quoted(&market, Some(quote));
+            let quoted = quoted.map(|quoted| (market, quoted));
+            self.render_quoted(key, recorded, None, quoted)
+        });
+        (order, update.flatten())
+    }
+
+    /// Renders the quote that was folded last, unless it changed no price, and the board if it is on it.
+    fn render_quoted(
+        &self,
+        key: &RaceKey,
+        recorded: &Recorded,
+        odds: Option<PendingMessage>,
+        quoted: Option<(MarketKey, Quoted<'_>)>,
+    ) -> Option<LiveUpdate> {
+        let changed = quoted.filter(|(_, (latest, _))| latest.changed().seq == recorded.seq);
+        let quote = changed.map(|(market, quoted)| LiveQuote::new(key, &self.race, market, quoted));
+        let is_changed = odds.is_some() || quote.is_some();
+        is_changed.then(|| LiveUpdate {
+            quote,
+            ..self.render_update(key, recorded, odds.as_slice())
+        })
+    }
+
+    /// All prices of all sources and markets.
+    pub(crate) fn quotes(&self, key: &RaceKey) -> Vec<LiveQuote> {
+        let sources = self.board.sources();
+        let of_runners = sources.map(|OddsSource { source, .. }| {
+            let quoted = self.board.quoted(source, None);
+            Some((MarketKey::of_runners(source), quoted?))
+        });
+        let markets = self.markets.0.keys();
+        let others =
+            markets.map(|market| Some((market.clone(), self.markets.quoted(market, None)?)));
+        let quoted = of_runners.chain(others).flatten();
+        let quotes = quoted.map(|(market, quoted)| LiveQuote::new(key, &self.race, market, quoted));
+        quotes.collect()
     }
 
     /// Folds any other event about the race. With `live`, returns what it changed in the live view, if anything.
@@ -65,6 +137,7 @@ impl LiveRace {
         live: bool,
     ) -> (Effect, Option<LiveUpdate>) {
         let Envelope { event, .. } = &recorded.envelope;
+        let was_open = self.is_open();
         let status = self.race.status();
         let reason = self.race.status_reason.clone();
         let effect = self.race.apply(recorded, clock);
@@ -74,6 +147,10 @@ impl LiveRace {
         let mut pending = Vec::new();
         if RunnerChange::of(event).is_some() {
             pending.push(self.pending(LiveKind::Runner, recorded.seq));
+        }
+        let is_card = matches!(event, Event::RaceDeclared(_) | Event::GoingChanged(_));
+        if is_card && self.race.card.is_some() {
+            pending.push(self.pending(LiveKind::Card, recorded.seq));
         }
         if matches!(effect, Effect::Stated { .. }) {
             let kind = match event {
@@ -95,7 +172,7 @@ impl LiveRace {
         }
         let is_live = live && (self.board.seq > 0 || !self.last_seq_by_kind.is_empty());
         let update = is_live.then(|| self.render_update(key, recorded, &pending));
-        (effect, update)
+        (effect, self.with_markets(key, was_open, update))
     }
 
     fn pending(&mut self, kind: LiveKind, seq: u64) -> PendingMessage {
@@ -122,7 +199,12 @@ impl LiveRace {
         recorded: &Recorded,
         pending: &[PendingMessage],
     ) -> LiveUpdate {
-        let board = (self.board.seq > 0).then(|| LiveBoard {
+        let is_quote = matches!(
+            recorded.envelope.event,
+            Event::OddsQuoted(_) | Event::MarketQuoted(_)
+        );
+        let may_change_board = self.board.seq > 0 && !(is_quote && pending.is_empty());
+        let board = may_change_board.then(|| LiveBoard {
             seq: self.board.seq,
             json: odds_board::render(key, &self.race, &self.board),
         });
@@ -153,6 +235,8 @@ impl LiveRace {
             off_time: self.race.off_time(),
             runners: self.race.horses(self.board.horses()),
             board,
+            quote: None,
+            markets: None,
         }
     }
 
@@ -172,6 +256,10 @@ impl LiveRace {
             LiveKind::Result => {
                 let result = race_result::of(context.key, &self.race)?;
                 Some(message::result_update(context, result))
+            }
+            LiveKind::Card => {
+                let card = race_card::of(context.key, &self.race)?;
+                Some(message::card_update(context, card))
             }
             LiveKind::Dividends => {
                 let dividends = race_dividends::of(context.key, &self.race)?;

@@ -12,6 +12,7 @@ use events::{Event, RaceKey};
 use super::race::LiveRace;
 use super::update::LiveUpdate;
 use crate::log_clock::LogClock;
+use crate::markets::Markets;
 use crate::odds_board::Board;
 use crate::source_rankings::SourceRankings;
 use crate::store::{Store, StoreError};
@@ -28,7 +29,8 @@ pub(crate) fn replay_period(seq: u64) -> u64 {
 
 /// A race as it is kept before its first message of a period.
 pub(crate) fn render_replay_state(race: &LiveRace) -> Vec<u8> {
-    json::render(&(race, &race.board))
+    let markets: Vec<_> = race.markets.0.iter().collect();
+    json::render(&(race, &race.board, markets))
 }
 
 /// Makes the live updates after a sequence again.
@@ -98,7 +100,7 @@ impl RaceReplay {
                 let folded = race.quote(&key, &recorded, quote, clock, ranking, live);
                 folded.1
             }
-            Event::MarketQuoted(_) => None,
+            Event::MarketQuoted(quote) => race.quote_market(&key, &recorded, quote, clock, live).1,
             _ => race.fact(&key, &recorded, clock, live).1,
         })
     }
@@ -109,8 +111,9 @@ impl RaceReplay {
         for period in [self.period.saturating_sub(1), self.period] {
             let state = self.store.read(&keys::replay_state(period, key))?;
             if let Some(state) = state {
-                let (mut race, board): (LiveRace, Board) = state;
+                let (mut race, board, markets): (LiveRace, Board, Vec<_>) = state;
                 race.board = board;
+                race.markets = Markets(markets.into_iter().collect());
                 return Ok(race);
             }
         }

@@ -3,6 +3,7 @@
 use events::{HorseNo, Moment, RaceKey};
 
 use super::kind::LiveKind;
+use super::quote::LiveQuote;
 
 /// A message of the live channel.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,11 +34,15 @@ pub struct LiveUpdate {
     pub race: RaceKey,
     /// The racecourse's name.
     pub venue: String,
-    /// The messages to publish, in this order: about the runner, the result or the dividends, about the status, about
-    /// the odds. Empty if only the image or the card changed.
+    /// The messages to publish, in this order: about the runner, the card, the result or the dividends, about the
+    /// status, about the odds. Empty if only the image changed, or a source that is not shown has quoted.
     pub messages: Vec<LiveMessage>,
-    /// The board after the event, if the race has one.
+    /// The board after the event, if the race has one and the event may have changed it.
     pub board: Option<LiveBoard>,
+    /// The quote to publish after the messages.
+    pub quote: Option<LiveQuote>,
+    /// All prices of its markets, if the event has opened the race; without an event, if it is open.
+    pub markets: Option<Vec<LiveQuote>>,
     /// Whether the race has a board and is not over. If its date has ended everywhere it is closed all the same, which
     /// depends on the whole log: [`Checkpoint::open_from`](crate::Checkpoint::open_from).
     pub open: bool,

@@ -39,7 +39,7 @@ pub use self::recount::Recount;
 pub(crate) use self::tree::TreeBatch;
 
 /// The version of the form of keys, state and views. Another version has another folder, folded from the whole log.
-pub const SCHEMA_VERSION: u32 = 11;
+pub const SCHEMA_VERSION: u32 = 12;
 
 /// The version of what the answers are read from: keys, the form of views, and checksums. Views of another schema with
 /// the same version are served until those of this schema are caught up. Raise it only if this code cannot read them.

@@ -48,7 +48,7 @@ fn facts_after_a_shared_clock_is_corrected_are_current() {
         for source in ["one", "other"] {
             let step = when(&mut fixture, second, 0, quote(source, second + 1));
             let shown = usize::from(source == "one");
-            let found = (step.tally.stale, step.updates.len());
+            let found = (step.tally.stale, step.updates[0].messages.len());
             assert_eq!(found, (0, shown), "{second}");
             let board = fixture.board_of(RACE, source);
             assert_eq!(board["runners"][0]["win"], (second + 1) as f64);

@@ -322,6 +322,39 @@ fn every_kind_has_the_same_name_on_the_wire_and_in_the_state() {
     }
 }
 
+#[test]
+fn a_card_and_a_going_that_change_are_sent() {
+    let mut fixture = Fixture::given([]);
+    assert_eq!(
+        fixture.live_messages(going(RACE, "SOFT")).len(),
+        0,
+        "without a card"
+    );
+    let first = fixture.live_messages(card(RACE, &["A"]).at("06:01:00"));
+    assert_eq!(sequences(first), json!([["card_update", 2, 0]]));
+    fixture.when(quote());
+    let heavy = fixture.live_messages(going(RACE, "HEAVY"));
+    assert_eq!(
+        pick(&json!(heavy), &["event", "going", "seq", "prev_seq"]),
+        json!([["card_update", "HEAVY", 4, 0]])
+    );
+    assert_eq!(
+        fixture
+            .live_messages(going(RACE, "HEAVY").at("06:30:00"))
+            .len(),
+        0
+    );
+    let cards = fixture.live_messages(card(RACE, &["A", "B"]).at("06:31:00"));
+    assert_eq!(
+        pick(&json!(cards), &["event", "seq", "prev_seq"]),
+        json!([["card_update", 6, 4], ["odds_update", 6, 3]])
+    );
+    let stored = fixture.card(RACE);
+    for field in ["race_name", "going", "off_time", "runners", "withdrawn"] {
+        assert_eq!(cards[0][field], stored[field], "{field}");
+    }
+}
+
 /// The names of the fields of an object.
 fn fields(object: &Value) -> BTreeSet<&str> {
     let object = object.as_object().expect("an object");
@@ -333,6 +366,7 @@ fn the_schemas_list_every_published_field() {
     let mut fixture = Fixture::given([card(RACE, &["A", "B"]), quote()]);
     let published = [
         withdrawn(RACE, "B"),
+        going(RACE, "SOFT"),
         status(RACE, "open"),
         result(RACE, 1, &[("A", "1")]),
         dividends(RACE, 1),
@@ -363,6 +397,7 @@ fn the_schemas_list_every_published_field() {
             .collect();
         let expected: &[&str] = match name {
             "OddsUpdate" => &["conflated", "conflated_by", "snapshot"],
+            "Quote" => &["prices", "runners", "snapshot"],
             "ResultUpdate" => &[
                 "course",
                 "prize",
@@ -378,6 +413,7 @@ fn the_schemas_list_every_published_field() {
     assert_eq!(
         Vec::from_iter(seen),
         [
+            "CardUpdate",
             "DividendsUpdate",
             "OddsUpdate",
             "ResultUpdate",

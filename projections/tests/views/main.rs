@@ -9,6 +9,7 @@ mod horse_profile;
 mod live;
 mod markets;
 mod meetings;
+mod names;
 mod odds_board;
 mod odds_sources;
 mod projection;

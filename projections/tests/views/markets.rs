@@ -15,7 +15,7 @@ fn first(odds: f64) -> Value {
     json!([{ "combination": [1, 2], "odds": odds }])
 }
 
-/// The sequences, the time of the latest quote in the log, and the prices.
+/// The sequences, the time of the latest change in the log, and the prices.
 fn latest(fixture: &Fixture, market: &str, source: Option<&str>) -> Value {
     let found = fixture.market(RACE, market, source);
     let fields = ["source", "seq", "prev_seq", "recorded_at", "prices"];
@@ -77,9 +77,10 @@ fn a_quote_that_is_late_repeated_or_without_a_change_is_no_change() {
     let unchanged = latest(&fixture, "quinella", None);
     assert_eq!(
         unchanged,
-        json!(["tote", 1, 0, "2026-11-21T09:00:04.123456Z", first(7.0)])
+        json!(["tote", 1, 0, "2026-11-21T09:00:01.123456Z", first(7.0)])
     );
     // It counts as the latest one.
+    assert_eq!(fixture.sources(RACE)["markets"][0]["seq"], 4);
     assert_eq!(
         fixture.when(quinella("tote", 11, &first(5.0))).tally.stale,
         1
@@ -134,4 +135,50 @@ fn sources_markets_and_combinations_of_a_race_are_bounded() {
     );
     let exacta = fixture.market(RACE, "exacta", None);
     assert_eq!(exacta["prices"][0]["odds"], 8.0);
+}
+
+/// The live quote of a fact; null if it makes none.
+fn sent(fixture: &mut Fixture, fact: Fact) -> Value {
+    let step = fixture.when(fact);
+    let quote = step
+        .updates
+        .first()
+        .and_then(|update| update.quote.as_ref());
+    quote.map_or(Value::Null, |quote| {
+        serde_json::from_slice(&quote.message()).expect("JSON")
+    })
+}
+
+#[test]
+fn a_quote_is_sent_with_what_was_quoted_unless_it_changes_no_price() {
+    let mut fixture =
+        Fixture::given([odds(RACE, &[("A", json!(3.0)), ("B", json!(4.0))]).from("tote")]);
+    let change = odds(RACE, &[("B", json!(4.5))]).from("tote").at("06:00:11");
+    let common = |source: &str, market: &str, seq: u64, prev_seq: u64| {
+        json!({
+            "event": "quote", "date": "2026-11-21", "venue": "Sha Tin", "venue_code": "ST", "race_number": 3,
+            "source": source, "market": market, "timestamp": "2026-11-21T06:00:11Z",
+            "recorded_at": format!("2026-11-21T09:00:{seq:02}.123456Z"), "seq": seq, "prev_seq": prev_seq,
+        })
+    };
+    let mut expected = common("tote", "win_place", 2, 1);
+    expected["runners"] = json!([{ "horse_no": "B", "win": 4.5 }]);
+    assert_eq!(sent(&mut fixture, change), expected);
+    let repeated = odds(RACE, &[("B", json!(4.5))]).from("tote").at("06:00:12");
+    assert_eq!(sent(&mut fixture, repeated), Value::Null);
+    let two = json!([{ "combination": [1, 2], "odds": 7.5 }, { "combination": [1, 3], "state": "suspended" }]);
+    let mut expected = common("exchange", "quinella", 4, 0);
+    expected["prices"] = two.clone();
+    assert_eq!(sent(&mut fixture, quinella("exchange", 11, &two)), expected);
+    assert_eq!(
+        sent(&mut fixture, quinella("exchange", 12, &two)),
+        Value::Null
+    );
+    let late = quinella("exchange", 10, &first(9.0));
+    assert_eq!(sent(&mut fixture, late), Value::Null);
+    let change = sent(&mut fixture, quinella("exchange", 13, &first(8.0)));
+    assert_eq!(
+        (&change["prices"], &change["prev_seq"]),
+        (&first(8.0), &json!(4))
+    );
 }

@@ -24,8 +24,11 @@ fn two_sources_of_which_one_is_a_second_behind_keep_their_books_apart() {
         let second = 10 + u32::try_from(n).expect("small");
         let shown = fixture.when(quote("tote", second, tote));
         let other = fixture.when(quote("exchange", second - 1, exchange));
-        assert_eq!((shown.updates.len(), other.updates.len()), (1, 0));
+        assert_eq!(shown.updates[0].messages.len(), 1);
         assert_eq!((shown.tally.stale, other.tally.stale), (0, 0));
+        let other = &other.updates[0];
+        assert_eq!((&other.messages[..], &other.board), (&[][..], &None));
+        assert!(other.quote.is_some());
     }
     assert_eq!(prices(&fixture, "tote"), json!([3.2, 3.0, 3.1]));
     assert_eq!(prices(&fixture, "exchange"), json!([3.7, 3.5, 3.6]));

@@ -1,7 +1,7 @@
 //! The parts of the OpenAPI document that operations refer to: parameters, headers, responses, and the schemas that are
 //! no views.
 
-use events::{EVENT_TYPES, HorseNo, PoolCode, RaceNumber, RacingDate};
+use events::{EVENT_TYPES, HorseNo, LanguageTag, PoolCode, RaceNumber, RacingDate};
 use schemars::SchemaGenerator;
 use serde_json::{Value, json};
 
@@ -68,6 +68,7 @@ fn header_references(names: &[&str]) -> Value {
 /// Adds the schemas of the service, and of values in parameters and headers.
 pub(super) fn add_schemas(generator: &mut SchemaGenerator) {
     generator.subschema_for::<HorseNo>();
+    generator.subschema_for::<LanguageTag>();
     generator.subschema_for::<PoolCode>();
     generator.subschema_for::<RaceNumber>();
     generator.subschema_for::<RacingDate>();
@@ -108,6 +109,7 @@ pub(super) fn parameters() -> Value {
         "before": query("before", "Only races before this date.", schema("RacingDate")),
         "after": query("after", "The last row of the page before, as in its `next`.", text()),
         "after_row": query("after", "Skips so many rows from the beginning, as in `next` of the page before.", seq()),
+        "lang": query("lang", "The language of names, where it is known; that of the feeder without it.", schema("LanguageTag")),
         "from": query("from", "The first date.", schema("RacingDate")),
         "to": query("to", "The last date.", schema("RacingDate")),
         "fresh": query("fresh", "The largest age of the views, a duration such as `10s`.",

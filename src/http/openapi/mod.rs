@@ -66,11 +66,11 @@ pub fn document() -> Value {
 fn paths() -> Value {
     json!({
         "/api/v1/horses": Operation::new("listHorses", "Horses", "Horses by the beginning of their names, ordered by name")
-            .with(&["name"]).in_pages("after").answers("HorseList"),
+            .with(&["name", "lang"]).in_pages("after").answers("HorseList"),
         "/api/v1/horses/{horse_no}": Operation::new("getHorse", "Horses", "A horse's profile")
-            .with(&["horse_no"]).answers("HorseProfile"),
+            .with(&["horse_no", "lang"]).answers("HorseProfile"),
         "/api/v1/horses/{horse_no}/form": Operation::new("getHorseForm", "Horses", "A horse's form, newest first")
-            .with(&["horse_no", "before"]).in_pages("after").answers("HorseForm"),
+            .with(&["horse_no", "before", "lang"]).in_pages("after").answers("HorseForm"),
         "/api/v1/results/today": Operation::new("getTodaysResults", "Results", "The results of today's meeting")
             .of_a_meeting().answers("MeetingResults"),
         "/api/v1/results/today/{race_number}": Operation::new("getTodaysResult", "Results", "The result of a race of today")
@@ -88,15 +88,15 @@ fn paths() -> Value {
         "/api/v1/racecards/{date}": Operation::new("getRacecard", "Race cards", "The race card of a meeting")
             .with(&["date"]).of_a_meeting().answers("Racecard"),
         "/api/v1/odds/today/{race_number}": Operation::new("getTodaysOddsBoard", "Odds", "The odds board of a race of today")
-            .with(&["race_number", "venue", "market", "source"]).answers("OddsBoard"),
+            .with(&["race_number", "venue", "market", "source", "lang"]).answers("OddsBoard"),
         "/api/v1/odds/{date}/{race_number}": Operation::new("getOddsBoard", "Odds", "A race's odds board")
-            .with(&["date", "race_number", "venue", "market", "source"]).answers("OddsBoard"),
+            .with(&["date", "race_number", "venue", "market", "source", "lang"]).answers("OddsBoard"),
         "/api/v1/odds/{date}/{race_number}/sources": Operation::new("getOddsSources", "Odds", "The sources that have quoted a race")
-            .with(&["date", "race_number", "venue"]).answers("OddsSources"),
+            .with(&["date", "race_number", "venue", "lang"]).answers("OddsSources"),
         "/api/v1/odds/{date}/{race_number}/history": Operation::new("getOddsHistory", "Odds", "A race's odds board with its quotes, oldest first")
-            .with(&["date", "race_number", "venue"]).in_pages("after_row").answers("OddsHistory"),
+            .with(&["date", "race_number", "venue", "lang"]).in_pages("after_row").answers("OddsHistory"),
         "/api/v1/meetings": Operation::new("listMeetings", "Meetings", "Meetings, oldest first")
-            .with(&["from", "to"]).in_pages("after").answers("MeetingList"),
+            .with(&["from", "to", "lang"]).in_pages("after").answers("MeetingList"),
         "/api/v1/account": Operation::new("getAccount", "Account", "The plan of the key, what is used of it, and the keys that share it. Costs no quota")
             .about_the_key("AccountStatus"),
         "/healthz": Operation::new("getHealth", "Service", "Returns 200 while the process runs").without_key("Health", &[], &[]),
@@ -157,7 +157,7 @@ impl Operation {
     /// The meeting can be chosen, and the response links to the day's others.
     fn of_a_meeting(mut self) -> Self {
         self.links = true;
-        self.with(&["venue"])
+        self.with(&["venue", "lang"])
     }
 
     /// The response is a page of a list, and links to the next one.

@@ -3,17 +3,14 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use projections::LiveKind;
-
 use super::cursor::Replay;
 use super::{Session, TOO_FAR_BEHIND, VIEWS_REBUILT};
 use crate::feed::{ConflatedBy, FeedMessage, Position};
 use crate::live::batch::{FeedBatch, FeedCursor, SelectedFrames};
-use crate::live::filter::Kinds;
 use crate::live::server_message::ServerMessage;
 
 /// Messages that a client may be behind before it is moved on to the latest images.
-const BEHIND_MAX: u64 = 4_096;
+const BEHIND_MAX: u64 = 8_192;
 /// Messages that are taken from the feed at a time for a client that catches up.
 const TAIL_MESSAGES_MAX: usize = 512;
 
@@ -60,9 +57,7 @@ impl Session {
         let end = batch.end.next_index;
         let all_new = self.cursor.next_index <= start;
         if all_new && self.subscription.wants_everything() {
-            let sent = self.write(&batch.frames, now);
-            self.cursor.advance(&batch.messages, sent, end);
-            return;
+            return self.write_selected(&batch.selected, batch, now);
         }
         let mut races = batch
             .races
@@ -71,16 +66,21 @@ impl Session {
         let Some(race) = races.next() else {
             return;
         };
-        if all_new && races.next().is_none() && self.subscription.kinds == Kinds::ALL {
-            let sent = self.write(&race.selected.frames, now);
-            let offset = race.selected.offset_after(sent, batch.messages.len());
-            self.cursor.advance(&batch.messages, offset, end);
-            return;
+        if all_new && races.next().is_none() && self.subscription.has_default_content() {
+            return self.write_selected(&race.selected, batch, now);
         }
         let skip = self.cursor.next_index.saturating_sub(start);
         let skip = usize::try_from(skip).unwrap_or(usize::MAX);
         let messages = batch.messages.get(skip..).unwrap_or_default();
         self.write_wanted(messages, selected, end, now);
+    }
+
+    /// Sends these messages of a batch.
+    fn write_selected(&mut self, selected: &SelectedFrames, batch: &FeedBatch, now: Instant) {
+        let sent = self.write(&selected.frames, now);
+        let offset = selected.offset_after(sent, batch.messages.len());
+        let end = batch.end.next_index;
+        self.cursor.advance(&batch.messages, offset, end);
     }
 
     /// Holds odds back until they are due; other messages are sent at once.
@@ -90,7 +90,7 @@ impl Session {
         if wanted.peek().is_none() {
             return;
         }
-        let at_once = wanted.any(|message| message.kind != LiveKind::Odds);
+        let at_once = wanted.any(|message| !message.content.is_conflated());
         self.cursor.fall_behind(batch.start);
         if self.timers.hold_odds(interval, at_once, now) {
             self.advance(now);
@@ -203,7 +203,7 @@ impl Session {
 
     /// Moves on to the latest image of each race.
     fn send_conflated(&mut self, by: ConflatedBy, now: Instant) {
-        let wants = |topic: &_, kind| self.subscription.wants(topic, kind);
+        let wants = |topic: &_, content: &_| self.subscription.wants(topic, content);
         let from = self.cursor.next_index;
         let Some((frames, position)) = self.context.feed.conflated(from, by, wants) else {
             return self.start_over(TOO_FAR_BEHIND);

@@ -150,7 +150,7 @@ impl Session {
 
     /// The images of all open races that the client follows.
     fn all_snapshots(&self) -> Snapshots {
-        let wants = |topic: &_| self.subscription.wants_odds(topic);
+        let wants = |topic: &_, content: &_| self.subscription.wants(topic, content);
         self.context.feed.snapshots(wants)
     }
 

@@ -116,6 +116,7 @@ impl Session {
             .set(request.events, request.conflate_ms, request.heartbeat_ms)
             .map_err(invalid_parameter)?;
         subscription.filter = request.filter;
+        subscription.markets = request.markets.unwrap_or(subscription.markets);
         let before = self.replace_subscription(subscription);
         let epoch = request.epoch;
         let recorded_at = request.recorded_at;
@@ -140,10 +141,12 @@ impl Session {
         if let Some(kinds) = request.events {
             subscription.kinds = subscription.kinds.without(kinds);
         }
+        let left_out = request.markets.as_deref().unwrap_or_default();
+        (subscription.markets).retain(|market| !left_out.contains(market));
         if request.filter != Filter::default() {
             let removed = subscription.filter.remove(&request.filter);
             removed.map_err(RequestError::NotSubscribed)?;
-        } else if request.events.is_none() {
+        } else if request.events.is_none() && request.markets.is_none() {
             subscription.filter = Filter::nothing();
         }
         self.replace_subscription(subscription);
@@ -164,9 +167,9 @@ impl Session {
         before: &LiveSubscription,
         known: Option<&LiveSubscription>,
     ) -> Snapshots {
-        let wants = |topic: &_| {
-            self.subscription.wants_odds(topic)
-                && !known.is_some_and(|known| known.wants_odds(topic))
+        let wants = |topic: &_, content: &_| {
+            self.subscription.wants(topic, content)
+                && !known.is_some_and(|known| known.wants(topic, content))
         };
         let from = self.cursor.next_index;
         let snapshots = match self.context.feed.tail_and_snapshots(from, wants) {

@@ -42,6 +42,7 @@ class FilterOptions(TypedDict, total=False):  # A race is followed if it matches
     races: Sequence[FilterRace | int]
     horses: Sequence[str]
     events: Sequence[RaceEvent]
+    markets: Sequence[str]
     conflate_ms: int
     heartbeat_ms: int
 
@@ -184,7 +185,9 @@ class LiveOdds(AsyncIterator[Message], AbstractAsyncContextManager["LiveOdds"]):
 
     def _is_new(self, message: _Json) -> bool:
         """Whether a message about a race was not received before. Notes a gap."""
-        key = tuple(str(message[name]) for name in ("event", "date", "venue_code", "race_number"))
+        names = ("event", "date", "venue_code", "race_number")
+        names += ("source", "market") if message["event"] == "quote" else ()
+        key = tuple(str(message[name]) for name in names)
         last = 0 if message.get("snapshot") else self._last.get(key, 0)
         seq, prev_seq = message["seq"], message["prev_seq"]
         if seq <= last:
@@ -291,7 +294,8 @@ def _to_request(filter: FilterOptions, known: Sequence[str] = tuple(FilterOption
 
 
 def _to_query(values: _Json) -> dict[str, str]:
-    names = {"date": "dates", "venue": "venues", "race": "races", "horse": "horses", "events": "events"}
+    names = {"date": "dates", "venue": "venues", "race": "races", "horse": "horses"}
+    names |= {"events": "events", "markets": "markets"}
     lists = {name: values[list_name] for name, list_name in names.items() if list_name in values}
     if "race" in lists:
         parts = ("date", "venue", "race_number")

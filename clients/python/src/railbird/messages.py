@@ -52,15 +52,162 @@ class Ack(TypedDict):
     # The lists of the filter.
     filter: Filter
     # The kinds of messages about races that are sent.
-    events: list[Literal["odds_update", "status_update", "runner_update", "result_update", "dividends_update"]]
+    events: list[Literal["odds_update", "status_update", "runner_update", "result_update", "dividends_update", "card_update"]]
     # Minimum time between two odds messages of a race, in milliseconds; 0 sends every update.
     conflate_ms: int
     # Time between two heartbeats, in milliseconds.
     heartbeat_ms: int
+    # The markets whose quotes are sent; left out if there is none.
+    markets: NotRequired[list[str]]
     # Why the client cannot resume.
     reason: NotRequired[Literal["other_epoch", "too_far_behind", "unproven", "other_history", "ahead"]]
     # Only after a request to resume: whether every message after `since` follows.
     recovered: NotRequired[bool]
+
+
+# The status of a race. `scheduled`: On the card, before betting. `open`: Betting is open. `closed`: Betting is closed.
+# `off`: The race has started. `finished`: The race has been run. `result`: A result has been declared. `abandoned`: The
+# race is not run.
+RaceStatus = Literal["scheduled", "open", "closed", "off", "finished", "result", "abandoned"]
+
+
+# A runner on a card.
+class RacecardRunner(TypedDict):
+    # The horse.
+    horse_no: str
+    # Its name; empty if unknown.
+    horse_name: str
+    # Its saddle-cloth number; 0 if unknown.
+    number: int
+    # Its current jockey; empty if unknown.
+    jockey: str
+    # Its trainer; empty if unknown.
+    trainer: str
+    # Its draw; 0 if unknown.
+    draw: int
+    # Pounds carried; 0 if unknown.
+    weight: int
+    # Its age on the day.
+    age: NotRequired[int]
+    # Its own weight, in pounds.
+    body_weight: NotRequired[int]
+    # Its gear, as the authority writes it.
+    gear: NotRequired[str]
+    # The current jockey's identifier.
+    jockey_id: NotRequired[str]
+    # Its owner.
+    owner: NotRequired[str]
+    # Its rating.
+    rating: NotRequired[int]
+    # Whether it is a reserve.
+    reserve: NotRequired[bool]
+    # The trainer's identifier.
+    trainer_id: NotRequired[str]
+
+
+# A withdrawn runner.
+class WithdrawnRunner(TypedDict):
+    # The horse.
+    horse_no: str
+    # Its name; empty if unknown.
+    horse_name: str
+    # Its saddle-cloth number; 0 if unknown.
+    number: int
+    # Its current jockey; empty if unknown.
+    jockey: str
+    # Its trainer; empty if unknown.
+    trainer: str
+    # Its draw; 0 if unknown.
+    draw: int
+    # Pounds carried; 0 if unknown.
+    weight: int
+    # Why it was withdrawn; empty if no reason was given.
+    reason: str
+    # Its age on the day.
+    age: NotRequired[int]
+    # Its own weight, in pounds.
+    body_weight: NotRequired[int]
+    # Its gear, as the authority writes it.
+    gear: NotRequired[str]
+    # The current jockey's identifier.
+    jockey_id: NotRequired[str]
+    # Its owner.
+    owner: NotRequired[str]
+    # Its rating.
+    rating: NotRequired[int]
+    # Whether it is a reserve.
+    reserve: NotRequired[bool]
+    # The trainer's identifier.
+    trainer_id: NotRequired[str]
+
+
+# The terms of each-way bets.
+class EachWayTerms(TypedDict):
+    # The number of places that are paid.
+    places: int
+    # A place pays this part of the win odds: 5 for a fifth.
+    divisor: int
+
+
+# The card of a race after it was declared or replaced, or its going changed. Withdrawals, riders and statuses have
+# messages of their own.
+CardUpdate = TypedDict(
+    "CardUpdate",
+    {
+        "event": Literal["card_update"],
+        # The meeting's date.
+        "date": str,
+        # The racecourse's name.
+        "venue": str,
+        # The racecourse's code.
+        "venue_code": str,
+        # The race's number.
+        "race_number": int,
+        # Empty if unknown.
+        "race_name": str,
+        # Metres; 0 if unknown.
+        "distance": int,
+        # Empty if unknown.
+        "class": str,
+        # Empty if unknown.
+        "going": str,
+        # The status of the race.
+        "status": RaceStatus,
+        # Empty if no reason was given.
+        "status_reason": str,
+        # The scheduled off, RFC 3339 in UTC; empty if unknown.
+        "off_time": str,
+        # The racecourse's time zone, IANA; empty if unknown.
+        "time_zone": str,
+        # In the order of the card, without withdrawn runners.
+        "runners": list[RacecardRunner],
+        # Withdrawn runners.
+        "withdrawn": list[WithdrawnRunner],
+        # When it happened according to the feeder, RFC 3339.
+        "timestamp": str,
+        # When the log stored it, RFC 3339, to the microsecond.
+        "recorded_at": str,
+        # The log sequence of the change.
+        "seq": int,
+        # The `seq` of the previous message of the same `event` about the same race, and in a quote of the same source
+        # and market; 0 if there is none.
+        "prev_seq": int,
+        # By the position of the rail, such as `C+3`.
+        "course": "NotRequired[str]",
+        # The terms of each-way bets; left out if unknown.
+        "each_way": "NotRequired[EachWayTerms]",
+        # Only in conflated messages that belong together: this is not the last of them.
+        "more": "NotRequired[Literal[True]]",
+        # In whole units of the currency.
+        "prize": "NotRequired[int]",
+        # Such as `HKD`.
+        "prize_currency": "NotRequired[str]",
+        # The ratings that the race is for, such as `60-40`.
+        "rating_band": "NotRequired[str]",
+        # Such as `TURF`.
+        "surface": "NotRequired[str]",
+    },
+)
 
 
 # The last message before the service closes the connection.
@@ -126,7 +273,8 @@ class DividendsUpdate(TypedDict):
     recorded_at: str
     # The log sequence of the change.
     seq: int
-    # The `seq` of the previous message of the same `event` about the same race; 0 if there is none.
+    # The `seq` of the previous message of the same `event` about the same race, and in a quote of the same source and
+    # market; 0 if there is none.
     prev_seq: int
     # Only in conflated messages that belong together: this is not the last of them.
     more: NotRequired[Literal[True]]
@@ -196,12 +344,6 @@ class Heartbeat(TypedDict):
     feed: FeedHealth
 
 
-# The status of a race. `scheduled`: On the card, before betting. `open`: Betting is open. `closed`: Betting is closed.
-# `off`: The race has started. `finished`: The race has been run. `result`: A result has been declared. `abandoned`: The
-# race is not run.
-RaceStatus = Literal["scheduled", "open", "closed", "off", "finished", "result", "abandoned"]
-
-
 # Why a runner or a combination has no price. `scratched`: It is withdrawn. `suspended`: Betting on it is suspended.
 # `no_market`: Nobody makes a price.
 PriceState = Literal["scratched", "suspended", "no_market"]
@@ -257,6 +399,66 @@ class OddsUpdate(TypedDict):
     # Only in conflated messages that belong together: this is not the last of them.
     more: NotRequired[Literal[True]]
     # Only in a snapshot: the image as it is, whatever was sent before.
+    snapshot: NotRequired[Literal[True]]
+
+
+# The price of a combination.
+class MarketPrice(TypedDict):
+    # Saddle-cloth numbers, in the order of the finish where the pool asks for it.
+    combination: list[int]
+    # The highest price of a range.
+    high: NotRequired[float]
+    # The lowest price of a range.
+    low: NotRequired[float]
+    # The price; left out if there is none, and of a range.
+    odds: NotRequired[float]
+    # Why there is no price; left out if nothing was stated.
+    state: NotRequired[PriceState]
+
+
+# A runner's prices in a quote.
+class QuotedPrices(TypedDict):
+    # The horse.
+    horse_no: str
+    # The win price; null without one.
+    win: float | None
+    # The place price; left out if none was quoted.
+    place: NotRequired[float]
+    # Why there is no price; left out if nothing was stated.
+    state: NotRequired[PriceState]
+
+
+# Prices of a source in a market: those that it has quoted, as they are after the quote.
+class Quote(TypedDict):
+    event: Literal["quote"]
+    # The meeting's date.
+    date: str
+    # The racecourse's name.
+    venue: str
+    # The racecourse's code.
+    venue_code: str
+    # The race's number.
+    race_number: int
+    # The feeder.
+    source: str
+    # The pool, or `win_place`.
+    market: str
+    # When it happened according to the feeder, RFC 3339.
+    timestamp: str
+    # When the log stored it, RFC 3339, to the microsecond.
+    recorded_at: str
+    # The log sequence of the change.
+    seq: int
+    # The `seq` of the previous message of the same `event` about the same race, and in a quote of the same source and
+    # market; 0 if there is none.
+    prev_seq: int
+    # Only in conflated messages that belong together: this is not the last of them.
+    more: NotRequired[Literal[True]]
+    # Only of another market: the quoted combinations.
+    prices: NotRequired[list[MarketPrice]]
+    # Only of `win_place`: the quoted runners.
+    runners: NotRequired[list[QuotedPrices]]
+    # Only in a snapshot: these are all prices of the source in the market, whatever was sent before.
     snapshot: NotRequired[Literal[True]]
 
 
@@ -378,7 +580,8 @@ ResultUpdate = TypedDict(
         "recorded_at": str,
         # The log sequence of the change.
         "seq": int,
-        # The `seq` of the previous message of the same `event` about the same race; 0 if there is none.
+        # The `seq` of the previous message of the same `event` about the same race, and in a quote of the same source
+        # and market; 0 if there is none.
         "prev_seq": int,
         # By the position of the rail, such as `C+3`.
         "course": "NotRequired[str]",
@@ -440,7 +643,8 @@ class RunnerUpdate(TypedDict):
     recorded_at: str
     # The log sequence of the change.
     seq: int
-    # The `seq` of the previous message of the same `event` about the same race; 0 if there is none.
+    # The `seq` of the previous message of the same `event` about the same race, and in a quote of the same source and
+    # market; 0 if there is none.
     prev_seq: int
     # Only in conflated messages that belong together: this is not the last of them.
     more: NotRequired[Literal[True]]
@@ -483,7 +687,8 @@ class StatusUpdate(TypedDict):
     recorded_at: str
     # The log sequence of the change.
     seq: int
-    # The `seq` of the previous message of the same `event` about the same race; 0 if there is none.
+    # The `seq` of the previous message of the same `event` about the same race, and in a quote of the same source and
+    # market; 0 if there is none.
     prev_seq: int
     # Only in conflated messages that belong together: this is not the last of them.
     more: NotRequired[Literal[True]]
@@ -505,11 +710,13 @@ class Welcome(TypedDict):
     # The lists of the filter.
     filter: Filter
     # The kinds of messages about races that are sent.
-    events: list[Literal["odds_update", "status_update", "runner_update", "result_update", "dividends_update"]]
+    events: list[Literal["odds_update", "status_update", "runner_update", "result_update", "dividends_update", "card_update"]]
     # Minimum time between two odds messages of a race, in milliseconds; 0 sends every update.
     conflate_ms: int
     # Time between two heartbeats, in milliseconds.
     heartbeat_ms: int
+    # The markets whose quotes are sent; left out if there is none.
+    markets: NotRequired[list[str]]
     # Why the client cannot resume.
     reason: NotRequired[Literal["other_epoch", "too_far_behind", "unproven", "other_history", "ahead"]]
     # Only after a request to resume: whether every message after `since` follows.
@@ -517,9 +724,9 @@ class Welcome(TypedDict):
 
 
 # A kind of messages about races.
-RaceEvent = Literal["dividends_update", "odds_update", "result_update", "runner_update", "status_update"]
+RaceEvent = Literal["card_update", "dividends_update", "odds_update", "result_update", "runner_update", "status_update"]
 
 
-RaceMessage = DividendsUpdate | OddsUpdate | ResultUpdate | RunnerUpdate | StatusUpdate
+RaceMessage = CardUpdate | DividendsUpdate | OddsUpdate | Quote | ResultUpdate | RunnerUpdate | StatusUpdate
 ServiceMessage = Ack | Closing | Error | FeedUpdate | Heartbeat | Resync | SnapshotComplete | Welcome
 Message = RaceMessage | ServiceMessage

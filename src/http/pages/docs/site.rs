@@ -43,7 +43,7 @@ macro_rules! guide {
 }
 
 /// The navigation, in its order.
-const PAGES: [NavPage; 24] = [
+const PAGES: [NavPage; 23] = [
     NavPage {
         group: "Start",
         title: "Get started",
@@ -52,7 +52,6 @@ const PAGES: [NavPage; 24] = [
     },
     guide!("Start", "The HTTP API", "api"),
     guide!("Start", "Live odds", "live-odds"),
-    guide!("Start", "Live odds by hand", "live-odds-by-hand"),
     guide!("Start", "The board", "board"),
     guide!("Start", "Keys and plans", "keys"),
     NavPage {

@@ -1,0 +1,99 @@
+//! [`LiveQuote`]: the prices of a market as a source quotes them, for those who chose the market.
+
+use events::{PoolCode, RaceKey, RaceNumber};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::message_fields::{LogFields, MeetingFields};
+use crate::json;
+use crate::markets::{MarketKey, MarketPrice};
+use crate::odds_board::QuotedPrices;
+use crate::quotes::{LatestQuote, PriceLine};
+use crate::race::Race;
+
+/// The prices of a quote after it, or all prices of a market of a source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LiveQuote {
+    /// The market and the source.
+    pub market: MarketKey,
+    /// The `seq` of the previous quote of the market and the source that changed a price; 0 if there is none.
+    pub prev_seq: u64,
+    /// The message up to its first price.
+    pub head: Vec<u8>,
+    /// The prices.
+    pub prices: Vec<PriceLine>,
+}
+
+impl LiveQuote {
+    /// Renders prices of a market, which is at its latest quote that changed one.
+    pub(crate) fn new(
+        key: &RaceKey,
+        race: &Race,
+        market: MarketKey,
+        (latest, prices): (&LatestQuote, Vec<PriceLine>),
+    ) -> Self {
+        let list: &[u8] = if market.is_of_runners() {
+            br#","runners":["#
+        } else {
+            br#","prices":["#
+        };
+        let fields = json::render(&QuoteMessage {
+            event: "quote",
+            snapshot: None,
+            meeting: MeetingFields::of(key, race),
+            race_number: key.race_number,
+            source: &market.source,
+            market: &market.market,
+            log: LogFields::of(latest.changed(), latest.prev_seq),
+            runners: None,
+            prices: None,
+        });
+        let fields = fields.strip_suffix(b"}").unwrap_or(&fields);
+        Self {
+            prev_seq: latest.prev_seq,
+            head: [fields, list].concat(),
+            market,
+            prices,
+        }
+    }
+
+    /// The message.
+    pub fn message(&self) -> Vec<u8> {
+        quote_message(&self.head, self.prices.iter().map(|line| &line.json))
+    }
+}
+
+/// A message of prices, each a JSON object.
+pub fn quote_message<'a>(head: &[u8], prices: impl Iterator<Item = &'a Vec<u8>>) -> Vec<u8> {
+    let prices: Vec<&[u8]> = prices.map(Vec::as_slice).collect();
+    [head, &prices.join(&b","[..]), b"]}"].concat()
+}
+
+/// Prices of a source in a market: those that it has quoted, as they are after the quote.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct QuoteMessage<'a> {
+    #[schemars(extend("const" = "quote"))]
+    event: &'a str,
+    /// Only in a snapshot: these are all prices of the source in the market, whatever was sent before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("type" = "boolean", "const" = true))]
+    snapshot: Option<bool>,
+    #[serde(flatten)]
+    meeting: MeetingFields<'a>,
+    /// The race's number.
+    race_number: RaceNumber,
+    /// The feeder.
+    source: &'a str,
+    /// The pool, or `win_place`.
+    market: &'a PoolCode,
+    #[serde(flatten)]
+    log: LogFields,
+    /// Only of `win_place`: the quoted runners.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Vec<QuotedPrices<'a>>")]
+    runners: Option<Vec<QuotedPrices<'a>>>,
+    /// Only of another market: the quoted combinations.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Vec<MarketPrice<'a>>")]
+    prices: Option<Vec<MarketPrice<'a>>>,
+}
