@@ -3,7 +3,7 @@
 use serde_json::value::RawValue;
 
 use crate::error::cut_reason;
-use crate::facts::{dividends, horse, invalid, odds, race, result, sources};
+use crate::facts::{dividends, horse, invalid, odds, pools, race, result, sources};
 use crate::object::Object;
 use crate::{DecodeError, Foaled, Moment, ParseError, RaceKey, RacingDate, Subject};
 
@@ -112,6 +112,8 @@ events! {
     OddsQuoted(odds::OddsQuoted) = "racing.odds.quoted.v1", Odds;
     /// Prices of another market.
     MarketQuoted(odds::MarketQuoted) = "racing.market.quoted.v1", Odds;
+    /// The total of a pool.
+    PoolInvested(pools::PoolInvested) = "racing.pool.invested.v1", Odds;
     /// A ranking of sources.
     SourcesRanked(sources::SourcesRanked) = "racing.sources.ranked.v1", Sources;
 }

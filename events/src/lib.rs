@@ -40,6 +40,7 @@ pub use event::{EVENT_TYPES, Event};
 pub use facts::dividends::{Dividend, DividendState, DividendStatus, DividendsDeclared};
 pub use facts::horse::{Career, Foaled, HorseRegistered};
 pub use facts::odds::{MarketQuoted, OddsQuoted, PriceState, QuotedPrice, QuotedRunner};
+pub use facts::pools::PoolInvested;
 pub use facts::race::{
     DeclaredRunner, EachWayTerms, GoingChanged, RaceDeclared, RaceStatus, RaceStatusChanged,
     RiderChanged, RunnerReinstated, RunnerWithdrawn,

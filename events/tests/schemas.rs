@@ -113,6 +113,7 @@ const CARD: &str = "racing.race.declared.v1";
 const RESULT: &str = "racing.result.declared.v1";
 const ODDS: &str = "racing.odds.quoted.v1";
 const MARKET: &str = "racing.market.quoted.v1";
+const POOL: &str = "racing.pool.invested.v1";
 const DIVIDENDS: &str = "racing.dividends.declared.v1";
 
 /// Changes to the envelope and the data of a horse that make the event invalid.
@@ -215,6 +216,9 @@ fn rejected_races() -> Vec<Change> {
         (MARKET, "/data/prices/0/odds", json!(1.5)),
         (MARKET, "/data/prices/0/high", Value::Null),
         (MARKET, "/data/prices/1/state", Value::Null),
+        (POOL, "/data/pool", json!("Win")),
+        (POOL, "/data/invested", json!(0)),
+        (POOL, "/data/currency", Value::Null),
         (
             "racing.race.status_changed.v1",
             "/data/status",

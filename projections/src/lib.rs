@@ -23,6 +23,7 @@ mod odds_board;
 mod odds_sources;
 mod official_age;
 mod pending_writes;
+mod pools;
 mod projection;
 mod quotes;
 mod race;

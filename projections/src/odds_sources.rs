@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::live::LiveRace;
 use crate::markets::{self, MarketSource};
 use crate::odds_board::{self, Board, OddsSource};
+use crate::pools::PoolTotal;
 use crate::store::{Store, StoreError};
 use crate::{json, keys};
 
@@ -25,6 +26,8 @@ pub(crate) struct OddsSources<'a> {
     sources: Vec<OddsSource<'a>>,
     /// The other markets, at most 16 of a source.
     markets: Vec<MarketSource<'a>>,
+    /// What is invested in pools, at most 16 of a source.
+    pools: Vec<PoolTotal<'a>>,
 }
 
 /// The sources of a race, as JSON.
@@ -41,6 +44,7 @@ pub fn odds_sources(store: &Store, key: &RaceKey) -> Result<Vec<u8>, StoreError>
         race_number: key.race_number,
         sources: board.sources().collect(),
         markets: markets.sources(&ranking(store)),
+        pools: race.race.pools.totals(),
     }))
 }
 
@@ -80,13 +84,13 @@ fn ranking(store: &Store) -> Vec<Text> {
     checkpoint.map_or_else(Vec::new, |at| at.rankings.at(at.seq).to_vec())
 }
 
-/// When the log stored the latest quote of a race, of whatever source and market.
+/// When the log stored the latest quote or pool total of a race, of whatever source and market.
 ///
 /// # Errors
 /// Returns a [`StoreError`] if the store fails or is damaged.
 pub fn last_quoted_at(store: &Store, key: &RaceKey) -> Result<Option<Moment>, StoreError> {
-    let board: Option<Board> = store.read(&keys::board_state(key))?;
-    let of_board = board.and_then(|board| board.last_quoted_at());
+    let (LiveRace { race, .. }, board) = read(store, key)?;
+    let of_board = board.last_quoted_at().max(race.pools.last_stated_at());
     Ok(of_board.max(markets::read(store, key, None)?.last_quoted_at()))
 }
 

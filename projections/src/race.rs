@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::effect::Effect;
 use crate::log_clock::LogClock;
 use crate::newest::{Newest, Order, identity};
+use crate::pools::Pools;
 use crate::statements::{ResultStatement, Statements};
 use crate::venue::{venue_name, venue_time_zone};
 
@@ -47,6 +48,8 @@ pub(crate) struct Race {
     pub(crate) results: Statements<ResultStatement>,
     #[serde(default, skip_serializing_if = "Statements::is_empty")]
     pub(crate) dividends: Statements<DividendsDeclared>,
+    #[serde(default, skip_serializing_if = "Pools::is_empty")]
+    pub(crate) pools: Pools,
 }
 
 /// What is in force for a horse, and the order of the facts about it.
@@ -74,7 +77,7 @@ struct Rider {
 
 impl Race {
     /// Applies an event about this race, unless it was applied before or is older than the fact in force. Horses and
-    /// odds change nothing here.
+    /// prices change nothing here.
     pub(crate) fn apply(&mut self, recorded: &Recorded, clock: &LogClock) -> Effect {
         let identity = identity(&recorded.envelope);
         let order = |newest: &mut Newest| newest.take(recorded, identity, clock);
@@ -116,6 +119,7 @@ impl Race {
                 let statement = ResultStatement::Voided(void.clone());
                 self.results.state(recorded, identity, &statement)
             }
+            Event::PoolInvested(total) => if_new(self.pools.take(recorded, total, clock), || false),
             Event::DividendsDeclared(dividends) => {
                 self.dividends.state(recorded, identity, dividends)
             }

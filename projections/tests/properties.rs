@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use common::history::{
     GARBAGE, MARKETS, RACES, fold, history, history_with_clock_steps, history_with_markets,
-    history_with_rankings, newer, step,
+    history_with_pools, history_with_rankings, newer, step,
 };
 use common::{OwnedMessage, dump, key, market_of, open, recorded_at};
 use events::RaceKey;
 use projections::{
     LiveKind, LiveUpdate, MarketKey, REPLAY_MESSAGES_MAX, RaceReplay, Row, Store, StoreError,
-    StoreImport, board_of_source, keys, open_races,
+    StoreImport, board_of_source, keys, odds_sources, open_races,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -410,6 +410,38 @@ proptest! {
         let (_folder, without) = fold(&others);
         let with: BTreeMap<String, Vec<u8>> = dump(projection.store()).into_iter().collect();
         for (key, value) in dump(without.store()) {
+            prop_assert_eq!(with.get(&key), Some(&value), "{}", key);
+        }
+    }
+
+    /// The recount keeps the last total that was newer, from the raw JSON.
+    #[test]
+    fn a_pool_has_the_latest_total_of_its_source_and_changes_no_view(log in history_with_pools()) {
+        let (_folder, projection) = fold(&log);
+        let newer = newer(&log);
+        let is_total = |message: &&OwnedMessage| message.subject != GARBAGE && event(message)["type"] == "racing.pool.invested.v1";
+        let mut expected: BTreeMap<String, BTreeMap<[String; 2], Value>> = BTreeMap::new();
+        for message in log.iter().filter(is_total).filter(|message| newer.contains(&message.seq)) {
+            let event = event(message);
+            let text = |value: &Value| value.as_str().expect("a text").to_owned();
+            let about = [text(&event["source"]), text(&event["data"]["pool"])];
+            let total = json!([event["data"]["invested"], recorded_at(message.seq).to_string()]);
+            expected.entry(message.subject.clone()).or_default().insert(about, total);
+        }
+        for race in RACES {
+            let sources = odds_sources(projection.store(), &key(race)).expect("a healthy store");
+            let sources: Value = serde_json::from_slice(&sources).expect("JSON");
+            let listed = sources["pools"].as_array().expect("a list").iter();
+            let found: Vec<Value> = listed.map(|row| json!([row["source"], row["pool"], [row["invested"], row["recorded_at"]]])).collect();
+            let subject = format!("racing.odds.{}.{}.{}", race.0, race.1, race.2);
+            let expected = expected.remove(&subject).unwrap_or_default().into_iter();
+            let expected: Vec<Value> = expected.map(|([source, pool], total)| json!([source, pool, total])).collect();
+            prop_assert_eq!(found, expected);
+        }
+        let others: Vec<OwnedMessage> = log.iter().filter(|message| !is_total(message)).cloned().collect();
+        let (_folder, without) = fold(&others);
+        let with: BTreeMap<String, Vec<u8>> = dump(projection.store()).into_iter().collect();
+        for (key, value) in dump(without.store()).into_iter().filter(|(key, _)| !key.starts_with("state/")) {
             prop_assert_eq!(with.get(&key), Some(&value), "{}", key);
         }
     }

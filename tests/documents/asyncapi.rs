@@ -728,7 +728,7 @@ async fn messages_of_the_log_match_their_schemas() {
             .as_array()
             .unwrap()
             .len(),
-        13
+        14
     );
 }
 

@@ -82,6 +82,11 @@ fn effects() -> [(&'static str, &'static str, Value); 12] {
             "/prices/0/high",
             json!(1.9),
         ),
+        (
+            "/api/v1/odds/2026-11-21/3/sources",
+            "/pools/0/invested",
+            json!(1_250_400.5),
+        ),
     ]
 }
 

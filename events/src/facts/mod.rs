@@ -3,6 +3,7 @@
 pub(crate) mod dividends;
 pub(crate) mod horse;
 pub(crate) mod odds;
+pub(crate) mod pools;
 pub(crate) mod race;
 pub(crate) mod result;
 pub(crate) mod sources;

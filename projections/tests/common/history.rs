@@ -9,8 +9,8 @@ use proptest::sample::subsequence;
 use serde_json::{Value, json};
 
 use super::{
-    Fact, OwnedMessage, Race, card, dividends, going, market, odds, open, ranked, registered,
-    reinstated, result, rider, status, void, withdrawn,
+    Fact, OwnedMessage, Race, card, dividends, going, invested, market, odds, open, ranked,
+    registered, reinstated, result, rider, status, void, withdrawn,
 };
 
 pub(crate) const HORSES: [&str; 6] = ["A", "B", "C", "D", "E", "F"];
@@ -243,6 +243,20 @@ pub(crate) fn history_with_markets() -> impl Strategy<Value = Vec<OwnedMessage>>
             let prices: Vec<Value> = prices.into_iter().map(line).collect();
             market(race, pool, &json!(prices))
         });
+    history_with_quotes(quote)
+}
+
+/// A log in which totals of pools are stated, some twice.
+pub(crate) fn history_with_pools() -> impl Strategy<Value = Vec<OwnedMessage>> {
+    let pool = prop::sample::select(&MARKETS[..]);
+    let total = (race(), pool, 1..20_u32)
+        .prop_map(|(race, pool, amount)| invested(race, pool, f64::from(amount)));
+    history_with_quotes(total)
+}
+
+fn history_with_quotes(
+    quote: impl Strategy<Value = Fact>,
+) -> impl Strategy<Value = Vec<OwnedMessage>> {
     let quote = of_a_feeder(quote).prop_map(|entry| match entry {
         Entry::Fact(fact) => fact,
         _ => unreachable!("a feeder states facts"),
@@ -311,8 +325,8 @@ pub(crate) fn newer(log: &[OwnedMessage]) -> HashSet<u64> {
                 other => other,
             };
         let about = format!(
-            "{} {kind} {} {} {}",
-            message.subject, data["horse_no"], data["revision"], data["market"]
+            "{} {kind} {} {} {} {}",
+            message.subject, data["horse_no"], data["revision"], data["market"], data["pool"]
         );
         // The time of a result does not matter.
         let time = match data["revision"] {

@@ -98,7 +98,9 @@ impl Fact {
         let kind = match self.type_name {
             "racing.horse.registered.v1" => return format!("racing.horse.{}", data("horse_no")),
             "racing.sources.ranked.v1" => return "racing.sources".to_owned(),
-            "racing.odds.quoted.v1" | "racing.market.quoted.v1" => "odds",
+            "racing.odds.quoted.v1" | "racing.market.quoted.v1" | "racing.pool.invested.v1" => {
+                "odds"
+            }
             "racing.dividends.declared.v1" => "result",
             result if result.starts_with("racing.result.") => "result",
             _ => "race",
@@ -237,6 +239,12 @@ pub(crate) fn odds(race: Race, prices: &[(&str, Value)]) -> Fact {
 pub(crate) fn market(race: Race, market: &str, prices: &Value) -> Fact {
     let data = json!({ "market": market, "prices": prices });
     Fact::of("racing.market.quoted.v1", race, data)
+}
+
+/// The total of a pool.
+pub(crate) fn invested(race: Race, pool: &str, invested: f64) -> Fact {
+    let data = json!({ "pool": pool, "currency": "HKD", "invested": invested });
+    Fact::of("racing.pool.invested.v1", race, data)
 }
 
 /// A ranking of sources by an operator.

@@ -12,6 +12,7 @@ mod meetings;
 mod names;
 mod odds_board;
 mod odds_sources;
+mod pools;
 mod projection;
 mod race_card;
 mod race_dividends;

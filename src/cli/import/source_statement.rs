@@ -22,7 +22,7 @@ impl SourceStatement {
         let of_horse = |topic: &str, horse_no: &HorseNo| format!("{topic} of {horse_no}");
         let time = event.time.timestamp().as_microsecond();
         let (topic, rank) = match &event.event {
-            Event::OddsQuoted(_) | Event::MarketQuoted(_) => return None,
+            Event::OddsQuoted(_) | Event::MarketQuoted(_) | Event::PoolInvested(_) => return None,
             Event::ResultDeclared(fact) => ("result".to_owned(), i64::from(fact.revision)),
             Event::ResultVoided(fact) => ("result".to_owned(), i64::from(fact.revision)),
             Event::DividendsDeclared(fact) => ("dividends".to_owned(), i64::from(fact.revision)),
