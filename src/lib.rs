@@ -61,5 +61,8 @@ pub mod fuzzing {
     };
 }
 #[cfg(test)]
+#[path = "../tests/documents/generate/mod.rs"]
+mod documents;
+#[cfg(test)]
 #[path = "../tests/simulation/mod.rs"]
 mod simulation;

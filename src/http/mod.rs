@@ -8,6 +8,10 @@ mod asyncapi_documents;
 mod bearer;
 mod browser;
 mod cors;
+mod descriptions;
+#[cfg(test)]
+#[path = "../../tests/documents/generate/openapi/mod.rs"]
+mod documents;
 mod entity_tag;
 mod error;
 #[cfg(feature = "fuzzing")]
@@ -19,7 +23,6 @@ mod live_odds;
 mod meeting_choice;
 mod meetings;
 mod odds;
-mod openapi;
 mod ops;
 mod paced_stream;
 mod pages;
@@ -57,8 +60,8 @@ use tower_http::compression::{Compression, CompressionBody};
 pub use admin_access::AdminAccess;
 pub use asyncapi_documents::AsyncApiDocuments;
 pub use cors::Origins;
+pub use descriptions::{OPENAPI, openapi};
 pub use error::UNAUTHORIZED_BODY;
-pub use openapi::document as openapi;
 pub use trace::AccessLog;
 
 pub(crate) use admin::router as admin_router;

@@ -10,8 +10,8 @@ use axum::response::{IntoResponse, Response};
 use axum::{Json, routing::get};
 use jiff::{SignedDuration, Timestamp};
 
+use super::descriptions;
 use super::error::ApiError;
-use super::openapi;
 use super::params::{PathParams, QueryParams};
 use super::readiness::{Readiness, healthz};
 use super::routes::Routes;
@@ -19,7 +19,7 @@ use super::state::App;
 use super::static_document::StaticDocument;
 
 static OPENAPI: LazyLock<StaticDocument> =
-    LazyLock::new(|| StaticDocument::json(&openapi::document()));
+    LazyLock::new(|| StaticDocument::json(&descriptions::openapi()));
 /// The schemas of events, by their names.
 static SCHEMAS: LazyLock<HashMap<String, StaticDocument>> = LazyLock::new(|| {
     let schemas = events::schemas().into_iter();

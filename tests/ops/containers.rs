@@ -368,7 +368,7 @@ fn the_image_is_built_of_all_files_that_the_build_reads() {
         "clients/js/railbird.js",
         "docs/board.png",
         "nats.conf",
-        "src/http/openapi/examples.json",
+        "schemas/openapi.json",
     ] {
         assert!(
             files.iter().any(|found| found == Path::new(file)),

@@ -166,7 +166,7 @@ impl Site {
         for page in &PAGES {
             let source = match page.content {
                 NavContent::Guide(markdown) => markdown.to_owned(),
-                NavContent::HttpReference => reference::markdown(&openapi::document()),
+                NavContent::HttpReference => reference::markdown(&openapi()),
                 NavContent::MessageReference => messages::markdown(&asyncapi::document()),
                 NavContent::RequestForm => REQUEST_FORM.to_owned(),
             };

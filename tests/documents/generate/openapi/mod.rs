@@ -1,4 +1,4 @@
-//! `/openapi.json`: the OpenAPI document, with the schemas of the responses from their types.
+//! Makes `schemas/openapi.json`: the OpenAPI document, with the schemas of the responses from their types.
 
 mod components;
 mod examples;
@@ -6,6 +6,7 @@ mod examples;
 use schemars::generate::{Contract, SchemaSettings};
 use serde_json::{Value, json};
 
+use crate::documents::check_json;
 use crate::json_schema::generator;
 
 const DESCRIPTION: &str = "Horse racing data, folded from an event log. Each response has `Railbird-Seq`, the log sequence that it reflects, and \
@@ -30,7 +31,7 @@ const TAGS: [(&str, &str); 7] = [
 ];
 
 /// The OpenAPI 3.1 document.
-pub fn document() -> Value {
+pub(crate) fn document() -> Value {
     let mut generator = generator(SchemaSettings::draft2020_12(), Contract::Serialize);
     projections::add_response_schemas(&mut generator);
     components::add_schemas(&mut generator);
@@ -112,6 +113,11 @@ fn paths() -> Value {
         "/status.json": Operation::new("getStatus", "Service", "How the service is: overall, by part, in figures and over the last hour")
             .without_key("ServiceStatus", &["Cache-Control"], &["429"]),
     })
+}
+
+#[test]
+fn the_openapi_document_is_that_of_the_code() {
+    check_json("schemas/openapi.json", &document());
 }
 
 /// The failures by their statuses.

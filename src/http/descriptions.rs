@@ -1,0 +1,15 @@
+//! The documents that describe the interfaces: the files in `schemas/`, which tests make of the types.
+
+use serde_json::Value;
+
+/// The text of `schemas/openapi.json`.
+pub const OPENAPI: &str = include_str!("../../schemas/openapi.json");
+
+/// The OpenAPI 3.1 document.
+pub fn openapi() -> Value {
+    parse(OPENAPI)
+}
+
+fn parse(document: &str) -> Value {
+    serde_json::from_str(document).expect("a test has made it")
+}
