@@ -7,7 +7,6 @@
 //! |---|---|---|
 //! | `atomic_file` | files that a crash leaves whole | |
 //! | [`clock`] | the racing day in the configured time zone, and the time that also runs in a suspend | |
-//! | `json_schema` | the schemas in the OpenAPI and the AsyncAPI document | |
 //! | [`limits`] | plans, rate limits and network addresses | |
 //! | [`public_url`] | where people find the service | |
 //! | [`shutdown`] | the signal that ends every loop of the service | |
@@ -22,21 +21,18 @@
 //! | [`projector`] | follows the log, folds events, commits views | `atomic_file`, `clock`, `feed`, `log`, `metrics`, `task` |
 //! | [`health`] | what is wrong with the service, and what that means | `accounts`, `clock`, `feed`, `log`, `metrics`, `projector`, `shutdown` |
 //! | [`live`] | the live channel: fan-out, sessions, protocol | `accounts`, `clock`, `feed`, `health`, `limits`, `metrics`, `projector`, `shutdown`, `tls` |
-//! | [`asyncapi`] | the AsyncAPI document of the live channel and the log | `json_schema`, `live`, `log`, `projector` |
 //! | [`http`] | the JSON API, the pages and the WebSocket handshake, on axum | all above but `atomic_file`, `mail`, `supervisor`, `task` |
-//! | [`app`] | the composition root: builds and runs the service | all above but `asyncapi`, `atomic_file`, `json_schema`, `task` |
-//! | [`cli`] | the command line, one command per file | all above but `feed`, `json_schema`, `live`, `task` |
+//! | [`app`] | the composition root: builds and runs the service | all above but `atomic_file`, `task` |
+//! | [`cli`] | the command line, one command per file | all above but `feed`, `live`, `task` |
 
 pub mod accounts;
 pub mod app;
-pub mod asyncapi;
 mod atomic_file;
 pub mod cli;
 pub mod clock;
 pub mod feed;
 pub mod health;
 pub mod http;
-mod json_schema;
 pub mod limits;
 pub mod live;
 pub mod log;

@@ -9,8 +9,7 @@ use serde_json::Value;
 
 use super::reference;
 use super::report::result;
-use crate::asyncapi;
-use crate::http::openapi;
+use crate::http::{asyncapi, openapi};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  railbird schemas --out schemas")]
@@ -30,7 +29,7 @@ impl Schemas {
             .map(|schema| (schema.name, schema.schema))
             .collect();
         documents.push(("openapi.json".to_owned(), openapi()));
-        documents.push(("asyncapi.json".to_owned(), asyncapi::document()));
+        documents.push(("asyncapi.json".to_owned(), asyncapi()));
         for (name, document) in documents {
             write(&self.out, &name, &format!("{document:#}\n"))?;
         }

@@ -7,8 +7,8 @@ use axum::http::HeaderMap;
 use axum::http::header::HOST;
 use axum::http::uri::Authority;
 
+use super::descriptions::asyncapi;
 use super::static_document::StaticDocument;
-use crate::asyncapi;
 use crate::public_url::PublicUrl;
 
 /// The hosts that have a document of their own. It takes 300 KB; any other host is sent that of the public URL.
@@ -44,7 +44,11 @@ impl AsyncApiDocuments {
         let host = if is_kept { asked } else { public };
         let document = documents.entry(host.to_owned()).or_insert_with(|| {
             let is_public = host == public && self.public_url.is_secure();
-            let document = asyncapi::document_of(host, self.is_encrypted || is_public);
+            let is_encrypted = self.is_encrypted || is_public;
+            let mut document = asyncapi();
+            let server = &mut document["servers"]["live"];
+            server["host"] = host.into();
+            server["protocol"] = if is_encrypted { "wss" } else { "ws" }.into();
             Arc::new(StaticDocument::json(&document))
         });
         Arc::clone(document)

@@ -60,7 +60,7 @@ use tower_http::compression::{Compression, CompressionBody};
 pub use admin_access::AdminAccess;
 pub use asyncapi_documents::AsyncApiDocuments;
 pub use cors::Origins;
-pub use descriptions::{OPENAPI, openapi};
+pub use descriptions::{ASYNCAPI, OPENAPI, asyncapi, openapi};
 pub use error::UNAUTHORIZED_BODY;
 pub use trace::AccessLog;
 

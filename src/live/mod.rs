@@ -12,6 +12,9 @@ mod close_reason;
 mod connection;
 mod connection_limits;
 mod context;
+#[cfg(test)]
+#[path = "../../tests/documents/generate/asyncapi/live.rs"]
+pub(crate) mod documents;
 mod fan_out;
 mod filter;
 mod followers;
@@ -33,6 +36,5 @@ pub use fan_out::FanOut;
 
 pub(crate) use filter::{Filter, FilterQuery, Kinds, markets, values_of};
 pub(crate) use new_client::NewClient;
-pub(crate) use request::{Op, Request, unknown_name};
-pub(crate) use server_message::ServerMessage;
+pub(crate) use request::unknown_name;
 pub(crate) use subscription::{LiveSubscription, ResumePoint};

@@ -23,7 +23,7 @@ const FEEDING: &str = include_str!("../../docs/feeding.md");
 const EVENTS: &str = "racing.";
 
 fn document() -> Value {
-    railbird::asyncapi::document()
+    railbird::http::asyncapi()
 }
 
 /// Validators of the document's messages. Those of what the service sends are strict: no field may be missing, and none

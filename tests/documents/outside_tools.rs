@@ -20,7 +20,7 @@ fn documents() -> Vec<(String, Value)> {
     let events = events::schemas().into_iter();
     let mut documents: Vec<_> = events.map(|file| (file.name, file.schema)).collect();
     documents.push(("openapi.json".to_owned(), railbird::http::openapi()));
-    documents.push(("asyncapi.json".to_owned(), railbird::asyncapi::document()));
+    documents.push(("asyncapi.json".to_owned(), railbird::http::asyncapi()));
     documents
 }
 
@@ -94,7 +94,7 @@ fn plain(schema: &Value) -> Value {
 
 #[test]
 fn openapi_and_asyncapi_have_the_same_types() {
-    let [openapi, asyncapi] = [railbird::http::openapi(), railbird::asyncapi::document()];
+    let [openapi, asyncapi] = [railbird::http::openapi(), railbird::http::asyncapi()];
     let schemas = |document: &Value| {
         document["components"]["schemas"]
             .as_object()
@@ -301,7 +301,7 @@ fn redocly_finds_no_problem_in_the_openapi_document() {
 #[test]
 fn the_asyncapi_parser_finds_no_problem_in_the_asyncapi_document() {
     let temp = workshop();
-    let mut document = railbird::asyncapi::document();
+    let mut document = railbird::http::asyncapi();
     document["operations"]["sendLiveOdds"]["action"] = json!("shout");
     std::fs::write(temp.path().join("wrong.json"), document.to_string()).unwrap();
     copy("asyncapi.mjs", temp.path());

@@ -4,6 +4,9 @@
 //!
 //! The parts are mounted in the crate where the types are that they describe.
 
+pub(crate) mod asyncapi;
+pub(crate) mod json_schema;
+
 use std::env;
 use std::fs;
 use std::path::Path;

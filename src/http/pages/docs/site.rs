@@ -7,10 +7,9 @@ use serde::Serialize;
 
 use super::markdown::{self, DocSection, Rendered};
 use super::{messages, reference};
-use crate::asyncapi;
-use crate::http::openapi;
 use crate::http::pages::HTML;
 use crate::http::static_document::StaticDocument;
+use crate::http::{asyncapi, openapi};
 
 /// A page of the navigation.
 #[derive(Debug)]
@@ -167,7 +166,7 @@ impl Site {
             let source = match page.content {
                 NavContent::Guide(markdown) => markdown.to_owned(),
                 NavContent::HttpReference => reference::markdown(&openapi()),
-                NavContent::MessageReference => messages::markdown(&asyncapi::document()),
+                NavContent::MessageReference => messages::markdown(&asyncapi()),
                 NavContent::RequestForm => REQUEST_FORM.to_owned(),
             };
             let has_request_form = matches!(page.content, NavContent::RequestForm);

@@ -7,7 +7,7 @@ use schemars::generate::{Contract, SchemaSettings};
 use serde_json::{Value, json};
 
 use crate::documents::check_json;
-use crate::json_schema::generator;
+use crate::documents::json_schema::generator;
 
 const DESCRIPTION: &str = "Horse racing data, folded from an event log. Each response has `Railbird-Seq`, the log sequence that it reflects, and \
     `Railbird-Feed`, the state of the feed. A request with `Railbird-Min-Seq` gets a response that reflects that sequence, or 503. \

@@ -11,16 +11,16 @@ const EXAMPLES: &str = include_str!("examples.json");
 
 /// An AsyncAPI document, to which the live channel and the log add their parts.
 #[derive(Debug)]
-pub(super) struct Document {
-    pub(super) json: Value,
+pub(crate) struct Document {
+    pub(crate) json: Value,
     examples: Value,
 }
 
 /// A channel, and some of its messages.
-pub(super) type ChannelMessages<'a> = (&'a str, &'a [String]);
+pub(crate) type ChannelMessages<'a> = (&'a str, &'a [String]);
 
 impl Document {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             json: json!({
                 "asyncapi": "3.0.0",
@@ -37,7 +37,7 @@ impl Document {
     }
 
     /// Adds a part that [`reference`] refers to. It may be added twice, but no other under the same name.
-    pub(super) fn insert(&mut self, path: &str, name: &str, part: Value) {
+    pub(crate) fn insert(&mut self, path: &str, name: &str, part: Value) {
         let parts = path
             .split('/')
             .fold(&mut self.json, |parts, key| &mut parts[key]);
@@ -50,7 +50,7 @@ impl Document {
     }
 
     /// Adds a channel of a server with its messages in both directions.
-    pub(super) fn channel(
+    pub(crate) fn channel(
         &mut self,
         server: &str,
         (name, messages): ChannelMessages<'_>,
@@ -63,7 +63,7 @@ impl Document {
     }
 
     /// Adds an operation on some messages of a channel, with the messages that answer them.
-    pub(super) fn operation(
+    pub(crate) fn operation(
         &mut self,
         name: &str,
         messages: ChannelMessages<'_>,
@@ -81,13 +81,13 @@ impl Document {
     }
 
     /// Adds a message with its example.
-    pub(super) fn message(&mut self, name: &str, schema: Schema, message: Value) {
+    pub(crate) fn message(&mut self, name: &str, schema: Schema, message: Value) {
         let example = self.examples[name].clone();
         self.message_as(name, &pascal_case(name), schema, &example, message);
     }
 
     /// Adds a JSON message with its schema, whose description it takes.
-    pub(super) fn message_as(
+    pub(crate) fn message_as(
         &mut self,
         name: &str,
         schema_name: &str,
@@ -106,7 +106,7 @@ impl Document {
     }
 }
 
-pub(super) fn reference(path: &str, name: &str) -> Value {
+pub(crate) fn reference(path: &str, name: &str) -> Value {
     json!({ "$ref": format!("#/{path}/{name}") })
 }
 
@@ -116,7 +116,7 @@ fn references((channel, messages): ChannelMessages<'_>) -> Value {
     json!({ "channel": reference("channels", channel), "messages": Vec::from_iter(messages) })
 }
 
-pub(super) fn pascal_case(name: &str) -> String {
+pub(crate) fn pascal_case(name: &str) -> String {
     let capitalize = |word: &str| {
         let (first, rest) = word.split_at(word.len().min(1));
         first.to_ascii_uppercase() + rest

@@ -1,4 +1,4 @@
-//! The log in `/asyncapi.json`, and the announcements of rejections, made from the types of the events.
+//! The log in `schemas/asyncapi.json`, and the announcements of rejections, made from the types of the events.
 
 use events::{Envelope, SchemaFile};
 use schemars::Schema;
@@ -7,7 +7,7 @@ use schemars::transform::{RecursiveTransform, Transform as _};
 use serde_json::{Map, Value, json};
 
 use super::document::{Document, pascal_case, reference};
-use crate::json_schema::{apply_transforms, generator, join_lines};
+use crate::documents::json_schema::{apply_transforms, generator, join_lines};
 use crate::log::RACING;
 use crate::projector::announcer;
 

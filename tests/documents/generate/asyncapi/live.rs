@@ -1,4 +1,4 @@
-//! The live channel in `/asyncapi.json`, made from the types of its messages.
+//! The live channel in `schemas/asyncapi.json`, made from the types of its messages.
 
 use events::RacingDate;
 use schemars::generate::{Contract, SchemaSettings};
@@ -7,18 +7,20 @@ use schemars::{JsonSchema as _, Schema, SchemaGenerator};
 use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
 
-use super::document::{Document, reference};
-use crate::json_schema::{apply_transforms, generator, schema_of};
-use crate::live::{LiveSubscription, Op, Request, ServerMessage};
+use super::LiveSubscription;
+use super::request::{Op, Request};
+use super::server_message::ServerMessage;
+use crate::documents::asyncapi::document::{Document, reference};
+use crate::documents::json_schema::{apply_transforms, generator, schema_of};
 
 const ADDRESS: &str = "/ws/live/odds";
 const SERVER: &str = "live";
 /// The messages that answer a client message.
 const ANSWERS: [&str; 2] = ["ack", "error"];
 
-/// Adds the channels of `/ws/live/odds`, which a host has with or without TLS.
-pub(super) fn describe(document: &mut Document, host: &str, is_encrypted: bool) {
-    server(document, host, if is_encrypted { "wss" } else { "ws" });
+/// Adds the channels of `/ws/live/odds`. The service names its own host and protocol.
+pub(crate) fn describe(document: &mut Document) {
+    server(document);
     let sent = server_messages(document);
     let mut generator = generator(SchemaSettings::draft07(), Contract::Deserialize);
     let request = schema_of::<Request>(&mut generator).to_value();
@@ -67,7 +69,7 @@ pub(super) fn describe(document: &mut Document, host: &str, is_encrypted: bool) 
     }
 }
 
-fn server(document: &mut Document, host: &str, protocol: &str) {
+fn server(document: &mut Document) {
     const SCHEMES: &str = "components/securitySchemes";
     let keys = [
         ("keyInQuery", "query", "api_key"),
@@ -78,8 +80,8 @@ fn server(document: &mut Document, host: &str, protocol: &str) {
         document.insert(SCHEMES, scheme, key);
     }
     document.insert("servers", SERVER, json!({
-        "host": host,
-        "protocol": protocol,
+        "host": "127.0.0.1:8080",
+        "protocol": "ws",
         "description": "The service that serves this document. Behind a proxy that does TLS the protocol is wss. \
             Send the key in the query or in the header.",
         "security": keys.map(|(scheme, ..)| reference(SCHEMES, scheme)),
@@ -240,24 +242,17 @@ fn list(pattern: &str, description: &str) -> Value {
     })
 }
 
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::full_query;
-
-    #[test]
-    fn the_dates_of_a_query_are_those_of_the_parser() {
-        let schema = full_query(json!({}))["date"].clone();
-        let schema = jsonschema::validator_for(&schema).expect("a schema");
-        for (text, valid) in [
-            ("2026-11-21", true),
-            (" 2026-11-21 , 2024-02-29", true),
-            ("0195-05-26", false),
-            ("2026-02-29", false),
-            ("2026-11-21,3000-01-01", false),
-        ] {
-            assert_eq!(schema.is_valid(&json!(text)), valid, "{text}");
-        }
+#[test]
+fn the_dates_of_a_query_are_those_of_the_parser() {
+    let schema = full_query(json!({}))["date"].clone();
+    let schema = jsonschema::validator_for(&schema).expect("a schema");
+    for (text, valid) in [
+        ("2026-11-21", true),
+        (" 2026-11-21 , 2024-02-29", true),
+        ("0195-05-26", false),
+        ("2026-02-29", false),
+        ("2026-11-21,3000-01-01", false),
+    ] {
+        assert_eq!(schema.is_valid(&json!(text)), valid, "{text}");
     }
 }

@@ -1,5 +1,5 @@
-//! The JSON Schemas of what the service sends and receives: the same types, written in the same way, in `/openapi.json`
-//! and `/asyncapi.json`.
+//! The JSON Schemas of what the service sends and receives: the same types, written in the same way, in the OpenAPI and
+//! the AsyncAPI document.
 
 use schemars::generate::{Contract, SchemaSettings};
 use schemars::transform::RecursiveTransform;
