@@ -8,6 +8,9 @@ mod check_config;
 mod checks;
 mod demo;
 mod dev;
+#[cfg(test)]
+#[path = "../../tests/documents/generate/commands.rs"]
+mod documents;
 mod feeders;
 mod import;
 mod keys;
@@ -19,7 +22,6 @@ mod open_files;
 mod player;
 mod publish;
 mod rebuild;
-mod reference;
 mod rejections;
 mod reload;
 mod report;
@@ -228,6 +230,7 @@ struct WrongConfiguration(String);
 /// The time for blocking work to end after a command.
 const RUNTIME_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// docs/commands.md has what each means.
 const EXIT_FAILURE: u8 = 1;
 /// The code of clap.
 const EXIT_USAGE: u8 = 2;
@@ -236,21 +239,6 @@ const EXIT_UNAVAILABLE: u8 = 69;
 const EXIT_SOFTWARE: u8 = 70;
 const EXIT_NO_PERMISSION: u8 = 77;
 const EXIT_CONFIGURATION: u8 = 78;
-
-/// The exit codes and what they mean.
-#[rustfmt::skip]
-const EXIT_CODES: [(u8, &str); 7] = [
-    (0, "success"),
-    (EXIT_FAILURE, "the command failed, some input was rejected, or a check did not hold"),
-    (EXIT_USAGE, "wrong command line"),
-    (
-        EXIT_UNAVAILABLE,
-        "NATS is unreachable or has no stream yet (`serve` waits); `watch`: no ready service at the first attempt",
-    ),
-    (EXIT_SOFTWARE, "a part of the service failed (`serve`, `dev`): start it again"),
-    (EXIT_NO_PERMISSION, "NATS rejects the login, or denies publishing on the subject in the message"),
-    (EXIT_CONFIGURATION, "wrong configuration; with `--production`, also if events can be lost, or others can read"),
-];
 
 /// Parses the command line and runs the command.
 #[must_use]

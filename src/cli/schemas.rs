@@ -7,7 +7,6 @@ use anyhow::Context;
 use clap::Args;
 use serde_json::Value;
 
-use super::reference;
 use super::report::result;
 use crate::http::{asyncapi, openapi};
 
@@ -17,9 +16,6 @@ pub(super) struct Schemas {
     /// Folder to write the files to.
     #[arg(long, value_name = "DIR", default_value = "schemas")]
     out: PathBuf,
-    /// Folder to write the pages of commands, health and metrics to; none are written without it.
-    #[arg(long, value_name = "DIR")]
-    docs: Option<PathBuf>,
 }
 
 impl Schemas {
@@ -32,11 +28,6 @@ impl Schemas {
         documents.push(("asyncapi.json".to_owned(), asyncapi()));
         for (name, document) in documents {
             write(&self.out, &name, &format!("{document:#}\n"))?;
-        }
-        if let Some(docs) = self.docs {
-            write(&docs, "commands.md", &reference::commands())?;
-            write(&docs, "health.md", &reference::health())?;
-            write(&docs, "metrics.md", &reference::metrics())?;
         }
         Ok(())
     }

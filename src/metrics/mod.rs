@@ -1,5 +1,8 @@
 //! Metrics in the Prometheus text format: lag, rates, rejections, sockets, store size.
 
+#[cfg(test)]
+#[path = "../../tests/documents/generate/metrics.rs"]
+mod documents;
 mod histogram;
 mod http;
 mod process;
@@ -194,23 +197,6 @@ pub(crate) use label_values;
 /// A metric without its labels.
 fn name(metric: &'static str) -> &'static str {
     metric.split('{').next().unwrap_or(metric)
-}
-
-/// Every metric, with its labels and its help text.
-pub(crate) fn described() -> Vec<(String, &'static str)> {
-    let histograms = [&PUBLISH_TO_SOCKET, &http::REQUEST_DURATION].map(|histogram| {
-        let labels = match histogram.label {
-            "" => String::new(),
-            label => format!("{{{label}}}"),
-        };
-        (format!("{}{labels}", histogram.name), histogram.help)
-    });
-    let counters = COUNTERS.into_iter().chain(LABELED_COUNTERS);
-    let metrics = GAUGES.into_iter().chain(counters).chain([CPU_SECONDS]);
-    let metrics = metrics.map(|(metric, help)| (metric.to_owned(), help));
-    let mut described: Vec<_> = metrics.chain(histograms).collect();
-    described.sort();
-    described
 }
 
 /// Installs the recorder that [`render`] reads. Further calls have no effect.

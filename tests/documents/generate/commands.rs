@@ -1,20 +1,40 @@
-//! The pages of `docs/` that are made of the program: commands, health and metrics.
+//! Makes `docs/commands.md`: each command with its flags and variables, and the exit codes.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use clap::{Arg, ArgAction, Command, CommandFactory};
 
-use super::{Cli, EXIT_CODES};
-use crate::health::{Impact, IncidentKind, Reason};
-use crate::metrics;
+use super::{
+    Cli, EXIT_CONFIGURATION, EXIT_FAILURE, EXIT_NO_PERMISSION, EXIT_SOFTWARE, EXIT_UNAVAILABLE,
+    EXIT_USAGE,
+};
+use crate::documents::{MADE, add_item, check};
 
-/// `docs/commands.md`: each command with its flags and variables, and the exit codes.
-pub(super) fn commands() -> String {
+/// The exit codes and what they mean.
+#[rustfmt::skip]
+const EXIT_CODES: [(u8, &str); 7] = [
+    (0, "success"),
+    (EXIT_FAILURE, "the command failed, some input was rejected, or a check did not hold"),
+    (EXIT_USAGE, "wrong command line"),
+    (
+        EXIT_UNAVAILABLE,
+        "NATS is unreachable or has no stream yet (`serve` waits); `watch`: no ready service at the first attempt",
+    ),
+    (EXIT_SOFTWARE, "a part of the service failed (`serve`, `dev`): start it again"),
+    (EXIT_NO_PERMISSION, "NATS rejects the login, or denies publishing on the subject in the message"),
+    (EXIT_CONFIGURATION, "wrong configuration; with `--production`, also if events can be lost, or others can read"),
+];
+
+#[test]
+fn the_page_of_commands_is_that_of_the_command_line() {
+    check("docs/commands.md", &page());
+}
+
+fn page() -> String {
     let mut page = format!(
-        "# Commands\n\n{MADE}. `railbird <command> --help` explains each flag. A flag\n\
-         takes precedence over its variable. As variables, switches take `true` or `false`, and lists have commas \
-         between their\nvalues.\n"
+        "# Commands\n\n{MADE}. `railbird <command> --help` explains each flag. A flag takes precedence over its \
+         variable.\nAs variables, switches take `true` or `false`, and lists have commas between their values.\n"
     );
     add_command(
         &mut page,
@@ -28,62 +48,6 @@ pub(super) fn commands() -> String {
     }
     page
 }
-
-/// `docs/health.md`: each reason why something is wrong, with what it means.
-pub(super) fn health() -> String {
-    let mut page = format!(
-        "# Health\n\n{MADE}. It lists what can be wrong. The first reason that there is\n\
-         stands in `/readyz`; `/status` shows the worst that all of them mean for a part of the service, and \
-         incidents.\n\n\
-         | reason | `reason` of `/readyz` | API | live odds | feeders | mail | incident | alert |\n\
-         |---|---|---|---|---|---|---|---|\n"
-    );
-    for reason in Reason::ALL {
-        let meaning = reason.meaning();
-        let _ = write!(
-            page,
-            "| `{reason:?}` | {} |",
-            meaning.unready.unwrap_or_default()
-        );
-        for impact in meaning.impacts {
-            let _ = write!(page, " {} |", impact_word(impact));
-        }
-        let incident = meaning.incident.map(|kind| format!("`{}`", code(kind)));
-        let alert = meaning.alert.map(|alert| {
-            let section = alert.to_lowercase();
-            format!("[{alert}](production.md#{section})")
-        });
-        let incident = incident.unwrap_or_default();
-        let alert = alert.unwrap_or_default();
-        let _ = writeln!(page, " {incident} | {alert} |");
-    }
-    page
-}
-
-/// As `/status.json` names it.
-fn code(kind: IncidentKind) -> String {
-    let name = serde_json::to_value(kind).unwrap_or_default();
-    name.as_str().unwrap_or_default().to_owned()
-}
-
-fn impact_word(impact: Impact) -> &'static str {
-    match impact {
-        Impact::None | Impact::Operational(_) => "works",
-        Impact::Degraded(_) => "degraded",
-        Impact::Down(_) => "down",
-    }
-}
-
-/// `docs/metrics.md`: each metric with its labels.
-pub(super) fn metrics() -> String {
-    let mut page = format!("# Metrics\n\n{MADE}.\n\n");
-    for (metric, help) in metrics::described() {
-        add_item(&mut page, &format!("`{metric}`: {help}"));
-    }
-    page
-}
-
-const MADE: &str = "`railbird schemas --docs docs` makes this page";
 
 /// Of more flags that are described elsewhere, the first and the last are named.
 const NAMED_FLAGS_MAX: usize = 3;
@@ -155,20 +119,4 @@ fn argument(arg: &Arg) -> String {
         text.push_str(", required");
     }
     text
-}
-
-/// Adds an item of a list, wrapped at 120 columns.
-fn add_item(page: &mut String, text: &str) {
-    const COLUMNS: usize = 120;
-    let mut line = String::from("-");
-    for word in text.split(' ') {
-        if line.chars().count() + 1 + word.chars().count() > COLUMNS {
-            page.push_str(&line);
-            page.push('\n');
-            line = String::from(" ");
-        }
-        let _ = write!(line, " {word}");
-    }
-    page.push_str(&line);
-    page.push('\n');
 }
