@@ -10,7 +10,7 @@ use crate::{CloudEvent, DecodeError, Event, Moment};
 pub const EVENT_BYTES_MAX: usize = 64 * 1024;
 
 /// The size of the largest id or source, in bytes. The bound keeps every view small.
-pub(crate) const ATTRIBUTE_BYTES_MAX: usize = 128;
+pub const ATTRIBUTE_BYTES_MAX: usize = 128;
 
 /// An event with its identity and its time: a CloudEvents 1.0 JSON object.
 #[derive(Debug, Clone, PartialEq, Eq)]

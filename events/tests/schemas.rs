@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use common::{changed, check_file};
-use events::{EVENT_TYPES, Envelope, schemas};
+use events::{EVENT_TYPES, Envelope};
+use generators::schemas::schemas;
 use generators::{Oracle, RULES, combined, edges};
 use jsonschema::Validator;
 use serde_json::{Value, json};

@@ -148,7 +148,7 @@ struct StakesTotal<'a> {
 
 /// A horse's profile as it is stored. [`serve`] adds the age, which depends on the day of the request.
 #[derive(Debug, Default, Serialize, JsonSchema)]
-struct HorseProfile<'a> {
+pub(crate) struct HorseProfile<'a> {
     /// The horse.
     #[schemars(with = "HorseNo")]
     horse_no: &'a str,
@@ -178,20 +178,6 @@ struct HorseProfile<'a> {
     stakes: Vec<StakesTotal<'a>>,
     /// False if the horse is known from cards and results only.
     registered: bool,
-}
-
-/// A horse's profile.
-#[derive(JsonSchema)]
-#[schemars(rename = "HorseProfile")]
-#[expect(
-    dead_code,
-    reason = "a schema only: the age is added to the stored bytes"
-)]
-pub(crate) struct ServedProfile<'a> {
-    #[schemars(flatten)]
-    profile: HorseProfile<'a>,
-    /// The official age in years on the day of the request; 0 if unknown.
-    age: u32,
 }
 
 /// Renders the profile of a horse. The names in its form rows stand in for those that the registration leaves empty, or

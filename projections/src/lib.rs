@@ -31,7 +31,9 @@ mod race_card;
 mod race_dividends;
 mod race_result;
 pub mod rejections;
-mod responses;
+#[cfg(feature = "schemas")]
+#[path = "../tests/schemas/mod.rs"]
+pub mod schemas;
 mod seen_ids;
 #[cfg(feature = "simulation")]
 #[path = "../tests/simulated/mod.rs"]
@@ -46,7 +48,7 @@ mod venue;
 pub use digest::Digest;
 pub use live::{
     LiveBoard, LiveKind, LiveMessage, LiveQuote, LiveUpdate, REPLAY_MESSAGES_MAX, RaceReplay,
-    live_schemas, open_races, quote_message,
+    open_races, quote_message,
 };
 pub use log_clock::{ClockStep, LogClock};
 pub use log_history::LogHistory;
@@ -56,7 +58,6 @@ pub use projection::{BATCH_MESSAGES_MAX, Projection, SourceActivity, Step, Tally
 pub use quotes::PriceLine;
 pub use race_dividends::pending as pending_dividends;
 pub use rejections::Announcement;
-pub use responses::add_response_schemas;
 pub use source_rankings::SourceRankings;
 pub use store::{
     Checkpoint, LogIdentity, Recount, Row, SCHEMA_VERSION, Store, StoreError, StoreImport,

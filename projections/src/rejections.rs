@@ -27,7 +27,7 @@ const REASON_BYTES_MAX: usize = 1200;
 
 /// A rejected message, as it is announced to its feeder.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
-struct RejectionNotice<'a> {
+pub(crate) struct RejectionNotice<'a> {
     /// Its log sequence, as in the acknowledgement.
     seq: u64,
     /// When the log stored it, RFC 3339, to the microsecond.
@@ -143,9 +143,4 @@ struct Attributes {
 
 fn text(attribute: &Value) -> String {
     beginning(attribute.as_str().unwrap_or_default(), ATTRIBUTE_BYTES_MAX).to_owned()
-}
-
-/// The schema of [`Announcement::json`].
-pub fn announcement_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-    RejectionNotice::<'_>::json_schema(generator)
 }

@@ -1,14 +1,14 @@
 //! `railbird schemas`.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::Args;
-use serde_json::Value;
+use events::SCHEMAS;
 
 use super::report::result;
-use crate::http::{asyncapi, openapi};
+use crate::http::{ASYNCAPI, OPENAPI};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  railbird schemas --out schemas")]
@@ -20,24 +20,16 @@ pub(super) struct Schemas {
 
 impl Schemas {
     pub(super) fn run(self) -> anyhow::Result<()> {
-        let mut documents: Vec<(String, Value)> = events::schemas()
-            .into_iter()
-            .map(|schema| (schema.name, schema.schema))
-            .collect();
-        documents.push(("openapi.json".to_owned(), openapi()));
-        documents.push(("asyncapi.json".to_owned(), asyncapi()));
-        for (name, document) in documents {
-            write(&self.out, &name, &format!("{document:#}\n"))?;
+        let folder = self.out;
+        fs::create_dir_all(&folder)
+            .with_context(|| format!("the folder {} cannot be created", folder.display()))?;
+        let interfaces = [("openapi", OPENAPI), ("asyncapi", ASYNCAPI)];
+        for (name, text) in SCHEMAS.iter().copied().chain(interfaces) {
+            let path = folder.join(format!("{name}.json"));
+            fs::write(&path, text)
+                .with_context(|| format!("{} cannot be written", path.display()))?;
+            result(path.display());
         }
         Ok(())
     }
-}
-
-fn write(folder: &Path, name: &str, text: &str) -> anyhow::Result<()> {
-    fs::create_dir_all(folder)
-        .with_context(|| format!("the folder {} cannot be created", folder.display()))?;
-    let path = folder.join(name);
-    fs::write(&path, text).with_context(|| format!("{} cannot be written", path.display()))?;
-    result(path.display());
-    Ok(())
 }

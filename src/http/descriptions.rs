@@ -1,4 +1,5 @@
-//! The documents that describe the interfaces: the files in `schemas/`, which tests make of the types.
+//! The documents that describe the interfaces, besides [`events::SCHEMAS`]: files in `schemas/`, which tests make of the
+//! types.
 
 use serde_json::Value;
 
@@ -18,6 +19,6 @@ pub fn asyncapi() -> Value {
     parse(ASYNCAPI)
 }
 
-fn parse(document: &str) -> Value {
+pub(super) fn parse(document: &str) -> Value {
     serde_json::from_str(document).expect("a test has made it")
 }

@@ -22,9 +22,10 @@ static OPENAPI: LazyLock<StaticDocument> =
     LazyLock::new(|| StaticDocument::json(&descriptions::openapi()));
 /// The schemas of events, by their names.
 static SCHEMAS: LazyLock<HashMap<String, StaticDocument>> = LazyLock::new(|| {
-    let schemas = events::schemas().into_iter();
+    let document = |text| StaticDocument::json(&descriptions::parse(text));
+    let schemas = events::SCHEMAS.iter();
     schemas
-        .map(|schema| (schema.name, StaticDocument::json(&schema.schema)))
+        .map(|(name, text)| (format!("{name}.json"), document(text)))
         .collect()
 });
 

@@ -3,6 +3,7 @@
 
 mod oracle;
 mod rules;
+pub(crate) mod schemas;
 
 pub(crate) use oracle::Oracle;
 pub(crate) use rules::RULES;

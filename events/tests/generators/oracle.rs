@@ -6,6 +6,7 @@ use jsonschema::Validator;
 use serde_json::Value;
 
 use super::RULES;
+use super::schemas::{SchemaFile, schemas};
 
 /// The schemas of all types.
 pub(crate) struct Oracle(BTreeMap<String, (Value, Validator)>);
@@ -20,7 +21,7 @@ pub(crate) struct Refusal {
 
 impl Oracle {
     pub(crate) fn new() -> Self {
-        let of_type = |file: events::SchemaFile| {
+        let of_type = |file: SchemaFile| {
             let name = file.name.trim_end_matches(".json").to_owned();
             let validator = jsonschema::options()
                 .should_validate_formats(true)
@@ -28,7 +29,7 @@ impl Oracle {
                 .expect("a schema is a JSON Schema");
             (name, (file.schema, validator))
         };
-        Self(events::schemas().into_iter().map(of_type).collect())
+        Self(schemas().into_iter().map(of_type).collect())
     }
 
     /// Each type with its schema.

@@ -6,9 +6,8 @@ use serde::Serialize;
 
 use super::kind::LiveKind;
 use super::message_fields::{LogFields, MeetingFields};
-use super::quote::QuoteMessage;
 use crate::json::{self, JsonObject};
-use crate::odds_board::{Board, OddsBoard};
+use crate::odds_board::Board;
 use crate::race::Race;
 use crate::race_card::RacecardRace;
 use crate::race_dividends::MeetingRaceDividends;
@@ -33,29 +32,6 @@ impl MessageContext<'_> {
     }
 }
 
-/// The full image of a race's board, as in `/api/v1/odds/{date}/{race_number}`.
-#[derive(JsonSchema)]
-#[expect(
-    dead_code,
-    reason = "a schema only: the message is made of the stored bytes of the board"
-)]
-struct OddsUpdate<'a> {
-    #[schemars(extend("const" = "odds_update"))]
-    event: &'a str,
-    /// Only in a snapshot: the image as it is, whatever was sent before.
-    #[schemars(skip_serializing_if = "Option::is_none", extend("type" = "boolean", "const" = true))]
-    snapshot: Option<bool>,
-    /// Only in a conflated message: how many updates were merged. `prev_seq` is the last `seq` that this client was
-    /// sent.
-    #[schemars(skip_serializing_if = "Option::is_none", extend("type" = "integer"))]
-    conflated: Option<u64>,
-    /// Only in a conflated message: `client` (it asked for it) or `backpressure` (it was too slow).
-    #[schemars(skip_serializing_if = "Option::is_none", extend("type" = "string", "enum" = ["client", "backpressure"]))]
-    conflated_by: Option<&'a str>,
-    #[schemars(flatten)]
-    board: OddsBoard<'a>,
-}
-
 /// A rendered board as a message.
 pub(crate) fn odds_update(board: &[u8]) -> Vec<u8> {
     let event = JsonObject::new().field("event", LiveKind::Odds.as_str());
@@ -64,7 +40,7 @@ pub(crate) fn odds_update(board: &[u8]) -> Vec<u8> {
 
 /// The status of a race changed, or the reason for it.
 #[derive(Debug, Serialize, JsonSchema)]
-struct StatusUpdate<'a> {
+pub(crate) struct StatusUpdate<'a> {
     #[schemars(extend("const" = "status_update"))]
     event: &'a str,
     #[serde(flatten)]
@@ -92,7 +68,7 @@ pub(crate) fn status_update(context: &MessageContext<'_>) -> Vec<u8> {
 
 /// A runner was withdrawn or reinstated, or has another rider.
 #[derive(Debug, Serialize, JsonSchema)]
-struct RunnerUpdate<'a> {
+pub(crate) struct RunnerUpdate<'a> {
     #[schemars(extend("const" = "runner_update"))]
     event: &'a str,
     #[serde(flatten)]
@@ -167,7 +143,7 @@ pub(crate) fn runner_update(
 /// The card of a race after it was declared or replaced, or its going changed. Withdrawals, riders and statuses have
 /// messages of their own.
 #[derive(Debug, Serialize, JsonSchema)]
-struct CardUpdate<'a> {
+pub(crate) struct CardUpdate<'a> {
     #[schemars(extend("const" = "card_update"))]
     event: &'a str,
     #[serde(flatten)]
@@ -189,7 +165,7 @@ pub(crate) fn card_update(context: &MessageContext<'_>, card: RacecardRace<'_>) 
 
 /// The result in force, after it was declared, amended or voided.
 #[derive(Debug, Serialize, JsonSchema)]
-struct ResultUpdate<'a> {
+pub(crate) struct ResultUpdate<'a> {
     #[schemars(extend("const" = "result_update"))]
     event: &'a str,
     #[serde(flatten)]
@@ -214,7 +190,7 @@ pub(crate) fn result_update(
 
 /// The dividends in force, after they were declared or amended.
 #[derive(Debug, Serialize, JsonSchema)]
-struct DividendsUpdate<'a> {
+pub(crate) struct DividendsUpdate<'a> {
     #[schemars(extend("const" = "dividends_update"))]
     event: &'a str,
     #[serde(flatten)]
@@ -235,23 +211,4 @@ pub(crate) fn dividends_update(
         dividends,
         log: context.log(),
     })
-}
-
-/// The name and the schema of every message about a race, for the AsyncAPI document. Shared definitions are added to
-/// the generator.
-pub fn live_schemas(
-    generator: &mut schemars::SchemaGenerator,
-) -> Vec<(&'static str, schemars::Schema)> {
-    vec![
-        ("OddsUpdate", OddsUpdate::<'_>::json_schema(generator)),
-        ("StatusUpdate", StatusUpdate::<'_>::json_schema(generator)),
-        ("RunnerUpdate", RunnerUpdate::<'_>::json_schema(generator)),
-        ("ResultUpdate", ResultUpdate::<'_>::json_schema(generator)),
-        (
-            "DividendsUpdate",
-            DividendsUpdate::<'_>::json_schema(generator),
-        ),
-        ("CardUpdate", CardUpdate::<'_>::json_schema(generator)),
-        ("Quote", QuoteMessage::<'_>::json_schema(generator)),
-    ]
 }

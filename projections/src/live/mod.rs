@@ -1,16 +1,15 @@
 //! The live channel: what each event changes for those who follow a race, and the messages that publish it.
 
 mod kind;
-mod message;
+pub(crate) mod message;
 mod message_fields;
 mod open_races;
-mod quote;
+pub(crate) mod quote;
 mod race;
 mod replay;
 mod update;
 
 pub use kind::LiveKind;
-pub use message::live_schemas;
 pub use open_races::open_races;
 pub(crate) use open_races::races_open_between;
 pub use quote::{LiveQuote, quote_message};

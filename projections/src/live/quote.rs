@@ -71,7 +71,7 @@ pub fn quote_message<'a>(head: &[u8], prices: impl Iterator<Item = &'a Vec<u8>>)
 
 /// Prices of a source in a market: those that it has quoted, as they are after the quote.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct QuoteMessage<'a> {
+pub(crate) struct QuoteMessage<'a> {
     #[schemars(extend("const" = "quote"))]
     event: &'a str,
     /// Only in a snapshot: these are all prices of the source in the market, whatever was sent before.

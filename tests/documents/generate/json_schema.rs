@@ -6,6 +6,8 @@ use schemars::transform::RecursiveTransform;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::Value;
 
+use super::event_schemas::list_values;
+
 /// Generates schemas of what the service sends ([`Contract::Serialize`]) or receives ([`Contract::Deserialize`]).
 pub(crate) fn generator(settings: SchemaSettings, contract: Contract) -> SchemaGenerator {
     let settings = settings.with(|settings| {
@@ -19,7 +21,7 @@ pub(crate) fn generator(settings: SchemaSettings, contract: Contract) -> SchemaG
         settings.meta_schema = None;
     });
     settings
-        .with_transform(RecursiveTransform(events::list_values))
+        .with_transform(RecursiveTransform(list_values))
         .with_transform(RecursiveTransform(clean_schema))
         .into_generator()
 }

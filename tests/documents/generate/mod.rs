@@ -4,6 +4,8 @@
 //! The parts are mounted in `src` where the types are that they describe.
 
 pub(crate) mod asyncapi;
+#[path = "../../../events/tests/generators/schemas.rs"]
+pub(crate) mod event_schemas;
 mod health;
 pub(crate) mod json_schema;
 

@@ -96,8 +96,8 @@ fn server_messages(document: &mut Document) -> Vec<String> {
         .unwrap_or_default();
     let about_service: Vec<Schema> =
         serde_json::from_value(about_service).expect("messages are variants");
-    let about_races = projections::live_schemas(&mut generator).into_iter();
-    let about_races = about_races.map(|(_, schema)| with_more_field(schema));
+    let about_races = projections::schemas::live_schemas(&mut generator);
+    let about_races = about_races.into_iter().map(with_more_field);
     let mut names = Vec::new();
     for schema in about_service.into_iter().chain(about_races) {
         let schema = apply_transforms(schema, &mut generator);

@@ -1,12 +1,13 @@
 //! The log in `schemas/asyncapi.json`, and the announcements of rejections, made from the types of the events.
 
-use events::{Envelope, SchemaFile};
+use events::Envelope;
 use schemars::Schema;
 use schemars::generate::{Contract, SchemaSettings};
 use schemars::transform::{RecursiveTransform, Transform as _};
 use serde_json::{Map, Value, json};
 
 use super::document::{Document, pascal_case, reference};
+use crate::documents::event_schemas::{SchemaFile, schemas};
 use crate::documents::json_schema::{apply_transforms, generator, join_lines};
 use crate::log::RACING;
 use crate::projector::announcer;
@@ -44,7 +45,7 @@ const RACE: &[&str] = &["date", "venue", "race_number"];
 
 /// Adds the events, each on the channel of its subject.
 fn events(document: &mut Document, acknowledgements: &[String]) {
-    let events: Vec<(String, String)> = events::schemas()
+    let events: Vec<(String, String)> = schemas()
         .into_iter()
         .map(|file| event(document, file))
         .collect();
@@ -176,7 +177,7 @@ fn acknowledgements(document: &mut Document) -> Vec<String> {
 /// Adds the announcements of rejected messages.
 fn rejections(document: &mut Document) {
     let mut generator = generator(SchemaSettings::draft07(), Contract::Serialize);
-    let schema = projections::rejections::announcement_schema(&mut generator);
+    let schema = projections::schemas::announcement_schema(&mut generator);
     let schema = apply_transforms(schema, &mut generator);
     let messages = ["rejection".to_owned()];
     document.message("rejection", schema, json!({

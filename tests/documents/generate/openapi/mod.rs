@@ -33,7 +33,7 @@ const TAGS: [(&str, &str); 7] = [
 /// The OpenAPI 3.1 document.
 pub(crate) fn document() -> Value {
     let mut generator = generator(SchemaSettings::draft2020_12(), Contract::Serialize);
-    projections::add_response_schemas(&mut generator);
+    projections::schemas::add_response_schemas(&mut generator);
     components::add_schemas(&mut generator);
     let mut schemas = generator.take_definitions(true);
     schemas.insert("Document".to_owned(), json!({ "type": "object", "description": "A document as JSON.", "additionalProperties": true }));

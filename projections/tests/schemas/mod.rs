@@ -1,14 +1,17 @@
-//! The responses of the HTTP interface, which are put together of rendered views, as types with a schema.
+//! The schemas of responses of the HTTP interface, of messages of the live channel and of announcements, for the tests
+//! that make the documents.
 #![expect(
     dead_code,
-    reason = "schemas only: responses are made of the stored bytes of views"
+    reason = "schemas only: responses and images are made of the stored bytes of views"
 )]
 
 use events::{HorseNo, RaceNumber};
-use schemars::{JsonSchema, SchemaGenerator};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 use crate::horse_form::{PlacedFormRow, UnplacedFormRow};
-use crate::horse_profile::ServedProfile;
+use crate::horse_profile::HorseProfile;
+use crate::live::message::{CardUpdate, DividendsUpdate, ResultUpdate, RunnerUpdate, StatusUpdate};
+use crate::live::quote::QuoteMessage;
 use crate::markets::OddsMarket;
 use crate::meetings::{ChosenMeeting, MeetingView};
 use crate::odds_board::{OddsBoard, OddsTick};
@@ -16,6 +19,17 @@ use crate::odds_sources::OddsSources;
 use crate::race_card::RacecardRace;
 use crate::race_dividends::MeetingRaceDividends;
 use crate::race_result::{MeetingRaceResult, ResultRevision};
+use crate::rejections::RejectionNotice;
+
+/// A horse's profile.
+#[derive(JsonSchema)]
+#[schemars(rename = "HorseProfile")]
+struct ServedProfile<'a> {
+    #[schemars(flatten)]
+    profile: HorseProfile<'a>,
+    /// The official age in years on the day of the request; 0 if unknown.
+    age: u32,
+}
 
 /// The race card of a meeting.
 #[derive(JsonSchema)]
@@ -118,6 +132,25 @@ struct Page {
     next: String,
 }
 
+/// The full image of a race's board, as in `/api/v1/odds/{date}/{race_number}`.
+#[derive(JsonSchema)]
+struct OddsUpdate<'a> {
+    #[schemars(extend("const" = "odds_update"))]
+    event: &'a str,
+    /// Only in a snapshot: the image as it is, whatever was sent before.
+    #[schemars(skip_serializing_if = "Option::is_none", extend("type" = "boolean", "const" = true))]
+    snapshot: Option<bool>,
+    /// Only in a conflated message: how many updates were merged. `prev_seq` is the last `seq` that this client was
+    /// sent.
+    #[schemars(skip_serializing_if = "Option::is_none", extend("type" = "integer"))]
+    conflated: Option<u64>,
+    /// Only in a conflated message: `client` (it asked for it) or `backpressure` (it was too slow).
+    #[schemars(skip_serializing_if = "Option::is_none", extend("type" = "string", "enum" = ["client", "backpressure"]))]
+    conflated_by: Option<&'a str>,
+    #[schemars(flatten)]
+    board: OddsBoard<'a>,
+}
+
 /// Adds the schema of each response to a generator, with those that it refers to.
 pub fn add_response_schemas(generator: &mut SchemaGenerator) {
     generator.subschema_for::<ServedProfile<'_>>();
@@ -132,4 +165,22 @@ pub fn add_response_schemas(generator: &mut SchemaGenerator) {
     generator.subschema_for::<OddsMarket<'_>>();
     generator.subschema_for::<OddsSources<'_>>();
     generator.subschema_for::<MeetingList>();
+}
+
+/// The schema of every message about a race, without the definitions that it adds to the generator.
+pub fn live_schemas(generator: &mut SchemaGenerator) -> Vec<Schema> {
+    vec![
+        OddsUpdate::<'_>::json_schema(generator),
+        StatusUpdate::<'_>::json_schema(generator),
+        RunnerUpdate::<'_>::json_schema(generator),
+        ResultUpdate::<'_>::json_schema(generator),
+        DividendsUpdate::<'_>::json_schema(generator),
+        CardUpdate::<'_>::json_schema(generator),
+        QuoteMessage::<'_>::json_schema(generator),
+    ]
+}
+
+/// The schema of [`crate::Announcement::json`].
+pub fn announcement_schema(generator: &mut SchemaGenerator) -> Schema {
+    RejectionNotice::<'_>::json_schema(generator)
 }
