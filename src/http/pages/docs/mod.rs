@@ -1,13 +1,13 @@
-//! `/docs`: the guides of `docs/`, and the references made from the documents that the service serves.
+//! `/docs`: the guides of `docs/`, and the references in `schemas/`, which tests make of the documents beside them.
 //!
 //! Every page is Markdown first, and is rendered once. All of it can be read without scripts; they add the key and the
 //! address of the reader to the samples, the search, and the form for requests.
 
+#[cfg(test)]
+#[path = "../../../../tests/documents/generate/reference/mod.rs"]
+mod documents;
 mod markdown;
-mod messages;
-mod reference;
 mod samples;
-mod schema;
 mod site;
 
 use std::sync::{Arc, LazyLock};

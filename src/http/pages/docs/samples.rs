@@ -1,4 +1,4 @@
-//! Code samples: their languages, the values that the page fills in, and those of an HTTP request.
+//! Code samples: their languages, and the values that the page fills in.
 
 /// The languages of samples, as in a fenced block and on the page.
 const LANGUAGES: [(&str, &str); 4] = [
@@ -43,54 +43,4 @@ pub(super) fn code_html(code: &str) -> String {
         .replace(START, "<span data-fill=\"")
         .replace(NAME_END, "\">")
         .replace(END, "</span>")
-}
-
-/// The samples of a GET, as fenced blocks.
-pub(super) fn of_get(path: &str, needs_key: bool) -> String {
-    let url = format!("{HTTP}{path}");
-    let (curl, python, javascript, rust) = if needs_key {
-        (
-            format!("-H 'X-API-Key: {KEY}' "),
-            format!(", headers={{\"X-API-Key\": \"{KEY}\"}}"),
-            format!(", {{\n  headers: {{ \"X-API-Key\": \"{KEY}\" }},\n}}"),
-            format!("\n        .header(\"X-API-Key\", \"{KEY}\")"),
-        )
-    } else {
-        Default::default()
-    };
-    format!(
-        "```sh
-curl --fail-with-body {curl}\\
-  {url}
-```
-
-```python
-import json
-from urllib.request import Request, urlopen
-
-url = \"{url}\"
-with urlopen(Request(url{python})) as response:
-    print(json.load(response))
-```
-
-```javascript
-const url = \"{url}\";
-const response = await fetch(url{javascript});
-if (!response.ok) throw new Error(await response.text());
-console.log(await response.json());
-```
-
-```rust
-// cargo add ureq
-fn main() -> Result<(), ureq::Error> {{
-    let url = \"{url}\";
-    let mut response = ureq::get(url){rust}
-        .call()?;
-    println!(\"{{}}\", response.body_mut().read_to_string()?);
-    Ok(())
-}}
-```
-
-"
-    )
 }

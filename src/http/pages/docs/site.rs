@@ -6,10 +6,8 @@ use askama::Template;
 use serde::Serialize;
 
 use super::markdown::{self, DocSection, Rendered};
-use super::{messages, reference};
 use crate::http::pages::HTML;
 use crate::http::static_document::StaticDocument;
-use crate::http::{asyncapi, openapi};
 
 /// A page of the navigation.
 #[derive(Debug)]
@@ -17,17 +15,7 @@ struct NavPage {
     group: &'static str,
     title: &'static str,
     path: &'static str,
-    content: NavContent,
-}
-
-#[derive(Debug, Clone, Copy)]
-enum NavContent {
-    /// A file of `docs/`.
-    Guide(&'static str),
-    HttpReference,
-    MessageReference,
-    /// The form that sends requests.
-    RequestForm,
+    markdown: &'static str,
 }
 
 macro_rules! guide {
@@ -36,7 +24,7 @@ macro_rules! guide {
             group: $group,
             title: $title,
             path: concat!("docs/", $name),
-            content: NavContent::Guide(include_str!(concat!("../../../../docs/", $name, ".md"))),
+            markdown: include_str!(concat!("../../../../docs/", $name, ".md")),
         }
     };
 }
@@ -47,7 +35,7 @@ const PAGES: [NavPage; 23] = [
         group: "Start",
         title: "Get started",
         path: "docs",
-        content: NavContent::Guide(include_str!("../../../../docs/start.md")),
+        markdown: include_str!("../../../../docs/start.md"),
     },
     guide!("Start", "The HTTP API", "api"),
     guide!("Start", "Live odds", "live-odds"),
@@ -57,19 +45,19 @@ const PAGES: [NavPage; 23] = [
         group: "Reference",
         title: "HTTP reference",
         path: "docs/reference",
-        content: NavContent::HttpReference,
+        markdown: include_str!("../../../../schemas/reference.markdown"),
     },
     NavPage {
         group: "Reference",
         title: "Try a request",
-        path: "docs/try",
-        content: NavContent::RequestForm,
+        path: REQUEST_FORM_PATH,
+        markdown: REQUEST_FORM,
     },
     NavPage {
         group: "Reference",
         title: "Message reference",
         path: "docs/messages",
-        content: NavContent::MessageReference,
+        markdown: include_str!("../../../../schemas/messages.markdown"),
     },
     guide!("Reference", "Errors", "errors"),
     guide!("Reference", "Limits", "limits"),
@@ -126,6 +114,8 @@ const SERVED: [&str; 10] = [
     "/status",
 ];
 
+/// The page with the form that sends requests.
+const REQUEST_FORM_PATH: &str = "docs/try";
 const REQUEST_FORM: &str = "# Try a request\n\nThe form sends requests to this service with your key, and shows the \
     answers. The key is kept in this tab alone. The [reference](reference.md) has the same paths, and samples.\n\n## Paths\n";
 const UNKNOWN: &str =
@@ -163,14 +153,7 @@ impl Site {
         let mut documents = HashMap::new();
         let mut index = Vec::new();
         for page in &PAGES {
-            let source = match page.content {
-                NavContent::Guide(markdown) => markdown.to_owned(),
-                NavContent::HttpReference => reference::markdown(&openapi()),
-                NavContent::MessageReference => messages::markdown(&asyncapi()),
-                NavContent::RequestForm => REQUEST_FORM.to_owned(),
-            };
-            let has_request_form = matches!(page.content, NavContent::RequestForm);
-            let (html, rendered) = render(page.path, &source, has_request_form)?;
+            let (html, rendered) = render(page.path, page.markdown)?;
             documents.insert(page.path.to_owned(), html_document(html));
             index.push(SearchEntry {
                 path: page.path.to_owned(),
@@ -182,7 +165,7 @@ impl Site {
             // No line of these files is a fence.
             let source = format!("# {path}\n\n````\n{text}````\n");
             let path = file_path(path);
-            let (html, _) = render(&path, &source, false)?;
+            let (html, _) = render(&path, &source)?;
             documents.insert(path, html_document(html));
         }
         let picture = StaticDocument::new("image/png", BOARD_PICTURE);
@@ -195,7 +178,7 @@ impl Site {
 
     /// The page in the place of one that does not exist.
     pub(super) fn unknown(&self, path: &str) -> Result<String, askama::Error> {
-        Ok(render(path, UNKNOWN, false)?.0)
+        Ok(render(path, UNKNOWN)?.0)
     }
 }
 
@@ -208,11 +191,7 @@ fn file_path(path: &str) -> String {
 }
 
 /// Renders a page of Markdown into the template.
-fn render(
-    path: &str,
-    source: &str,
-    has_request_form: bool,
-) -> Result<(String, Rendered), askama::Error> {
+fn render(path: &str, source: &str) -> Result<(String, Rendered), askama::Error> {
     let root = "../".repeat(path.matches('/').count());
     let rendered = markdown::render(source, |target| link(&root, target));
     let mut groups: Vec<(&str, Vec<&NavPage>)> = Vec::new();
@@ -227,7 +206,7 @@ fn render(
         path,
         html: &rendered.html,
         sections: &rendered.sections,
-        has_request_form,
+        has_request_form: path == REQUEST_FORM_PATH,
         groups,
         root,
     };

@@ -1,4 +1,4 @@
-//! Makes `schemas/asyncapi.json`: the AsyncAPI document of the live channel and the log, from the types of their messages.
+//! Makes `schemas/asyncapi.json`: the AsyncAPI document of the live channel and the log, from the types of messages.
 
 pub(crate) mod document;
 mod log;

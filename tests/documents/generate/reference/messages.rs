@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::markdown::slug;
 use super::schema::{SchemaWriter, array, cell, constraints, line, text};
+use crate::http::pages::docs::markdown::slug;
 
 pub(super) fn markdown(document: &Value) -> String {
     let mut writer = SchemaWriter::new(document);

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::markdown::slug;
+use crate::http::pages::docs::markdown::slug;
 
 /// Patterns up to this length are shown. Longer ones, such as that of a date, say less than the name of the format.
 const PATTERN_CHARS_MAX: usize = 40;

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::samples;
 use super::schema::{SchemaWriter, array, cell, constraints, line, text};
+use crate::http::pages::docs::samples::{HTTP, KEY, fill};
 
 /// The parameters of paths that the samples use, where the document has no example.
 const EXAMPLES: [(&str, &str); 3] = [
@@ -84,7 +84,7 @@ fn write_operation<'a>(
     }
     let needs_key = operation["security"] != serde_json::json!([]);
     if method == "get" {
-        out.push_str(&samples::of_get(&sample_path(path, parameters), needs_key));
+        out.push_str(&of_get(&sample_path(path, parameters), needs_key));
     }
     write_responses(out, writer, &operation["responses"]);
 }
@@ -113,7 +113,7 @@ fn sample_path(path: &str, parameters: &[&Value]) -> String {
         let example = described
             .map(text)
             .or_else(|| known.map(|(_, example)| (*example).to_owned()));
-        let filled = samples::fill(
+        let filled = fill(
             &format!("{kind}_{name}"),
             &example.unwrap_or_else(|| name.clone()),
         );
@@ -153,4 +153,54 @@ fn write_responses<'a>(out: &mut String, writer: &mut SchemaWriter<'a>, response
             others.join("\n")
         );
     }
+}
+
+/// The samples of a GET, as fenced blocks.
+fn of_get(path: &str, needs_key: bool) -> String {
+    let url = format!("{HTTP}{path}");
+    let (curl, python, javascript, rust) = if needs_key {
+        (
+            format!("-H 'X-API-Key: {KEY}' "),
+            format!(", headers={{\"X-API-Key\": \"{KEY}\"}}"),
+            format!(", {{\n  headers: {{ \"X-API-Key\": \"{KEY}\" }},\n}}"),
+            format!("\n        .header(\"X-API-Key\", \"{KEY}\")"),
+        )
+    } else {
+        Default::default()
+    };
+    format!(
+        "```sh
+curl --fail-with-body {curl}\\
+  {url}
+```
+
+```python
+import json
+from urllib.request import Request, urlopen
+
+url = \"{url}\"
+with urlopen(Request(url{python})) as response:
+    print(json.load(response))
+```
+
+```javascript
+const url = \"{url}\";
+const response = await fetch(url{javascript});
+if (!response.ok) throw new Error(await response.text());
+console.log(await response.json());
+```
+
+```rust
+// cargo add ureq
+fn main() -> Result<(), ureq::Error> {{
+    let url = \"{url}\";
+    let mut response = ureq::get(url){rust}
+        .call()?;
+    println!(\"{{}}\", response.body_mut().read_to_string()?);
+    Ok(())
+}}
+```
+
+"
+    )
 }
