@@ -218,10 +218,10 @@ export interface Closing {
 }
 
 /**
- * How final dividends are. `provisional`: Before they are paid. `official`: Official. `refund`: All stakes are
- * refunded.
+ * How final the dividends of a race are. `pending`: None are declared yet. `provisional`: They may change. `official`:
+ * What is paid. `refund`: All stakes are returned.
  */
-export type DividendStatus = "provisional" | "official" | "refund";
+export type RaceDividendsStatus = "pending" | "provisional" | "official" | "refund";
 
 /**
  * Why there is no dividend, or what kind it is. `no_winner`: Nobody won. `refund`: The stakes are refunded. `jackpot`:
@@ -255,14 +255,14 @@ export interface DividendsUpdate {
   /** The race's number. */
   race_number: number;
   /** How final they are. */
-  status: DividendStatus;
+  status: RaceDividendsStatus;
   /** A later statement has a higher revision. */
   revision: number;
   /** Why they were amended or refunded; empty if no reason was given. */
   reason: string;
   /** When the log stored the latest statement that replaced a final one, RFC 3339 in UTC; empty without one. */
   amended_at: string;
-  /** The currency of all amounts. */
+  /** The currency of all amounts; empty while they are pending. */
   currency: string;
   /** By pool, and as stated within a pool. */
   dividends: DividendLine[];

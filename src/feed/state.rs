@@ -23,7 +23,7 @@ pub(super) struct Bounds {
     pub(super) bytes: usize,
     /// Events whose times prove where a client resumes. A client that has missed more cannot.
     pub(super) events: usize,
-    /// Status, runner and result messages for clients that are far behind: these are never conflated.
+    /// Messages that are never conflated: status, runner and result, and quotes of races whose prices are not kept.
     pub(super) facts: usize,
     /// Races whose images new clients are sent. Of more, the last ones by [`FeedState::rank`] are left out.
     pub(super) open_races: usize,
@@ -298,6 +298,8 @@ impl FeedState {
         if self.prices > self.bounds.prices {
             self.prices -= race.prices();
             race.drop_markets();
+            // Images of earlier quotes are gone.
+            self.conflatable_from = self.position.head;
             let race = &race.topic.race;
             tracing::warn!(%race, "new clients get no images of its markets: there are too many prices");
         }
@@ -387,11 +389,9 @@ impl FeedState {
     fn push(&mut self, message: FeedMessage) {
         let message = Arc::new(message);
         self.position.head += 1;
-        if message.content.is_conflated() {
-            if let Some(race) = self.races.get_mut(&message.topic.race) {
-                race.mark(&message);
-            }
-        } else {
+        let race = self.races.get_mut(&message.topic.race);
+        let race = race.filter(|_| message.content.is_conflated());
+        if !race.is_some_and(|race| race.mark(&message)) {
             self.facts.push_back(Arc::clone(&message));
             let full = self.facts.len() > self.bounds.facts;
             let dropped = full.then(|| self.facts.pop_front()).flatten();

@@ -1,5 +1,5 @@
-// The win prices of a race from each of its sources, side by side. They are read once the visitor opens them: those of an
-// open race from a channel of their own, those of any other from the API.
+// The win prices of a race from each of its sources, side by side. They are read once the visitor opens them: those of
+// an open race from a channel of their own, those of any other from the API.
 
 import { element, setText } from "./dom.js";
 import * as formats from "./formats.js";

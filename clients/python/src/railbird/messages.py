@@ -221,8 +221,9 @@ class Closing(TypedDict):
     retry_after_ms: int
 
 
-# How final dividends are. `provisional`: Before they are paid. `official`: Official. `refund`: All stakes are refunded.
-DividendStatus = Literal["provisional", "official", "refund"]
+# How final the dividends of a race are. `pending`: None are declared yet. `provisional`: They may change. `official`:
+# What is paid. `refund`: All stakes are returned.
+RaceDividendsStatus = Literal["pending", "provisional", "official", "refund"]
 
 
 # Why there is no dividend, or what kind it is. `no_winner`: Nobody won. `refund`: The stakes are refunded. `jackpot`:
@@ -256,14 +257,14 @@ class DividendsUpdate(TypedDict):
     # The race's number.
     race_number: int
     # How final they are.
-    status: DividendStatus
+    status: RaceDividendsStatus
     # A later statement has a higher revision.
     revision: int
     # Why they were amended or refunded; empty if no reason was given.
     reason: str
     # When the log stored the latest statement that replaced a final one, RFC 3339 in UTC; empty without one.
     amended_at: str
-    # The currency of all amounts.
+    # The currency of all amounts; empty while they are pending.
     currency: str
     # By pool, and as stated within a pool.
     dividends: list[DividendLine]
