@@ -41,7 +41,7 @@ pub(super) struct Bounds {
 /// them are kept, in at most 6 MiB. The open races are all of the world on three days. An image has at most 40 KB, and
 /// a price of a market takes about 200 bytes, so the feed takes less than 300 MB however long it runs.
 pub(super) const BOUNDS: Bounds = Bounds {
-    messages: 2 * REPLAY_MESSAGES_MAX as usize,
+    messages: 65_536,
     bytes: 64 * 1024 * 1024,
     events: 131_072,
     facts: 4_096,
@@ -51,6 +51,9 @@ pub(super) const BOUNDS: Bounds = Bounds {
     conflatable: 524_288,
     prices: 524_288,
 };
+
+/// Everything that is read again at the start is kept.
+const _: () = assert!(BOUNDS.messages as u64 == 2 * REPLAY_MESSAGES_MAX);
 
 /// Days after the log's date on which races are open for images. Fixtures are known a year ahead.
 const DAYS_AHEAD_MAX: i32 = 366;

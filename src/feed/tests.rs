@@ -11,7 +11,6 @@ use projections::{
     StoredMessage, open_races,
 };
 use proptest::prelude::*;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::frame::Frame;

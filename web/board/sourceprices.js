@@ -19,7 +19,7 @@ export class SourcePrices {
     const label = `Prices of ${race.label} from each source`;
     this.element = element(
       "details",
-      { class: "sources by-source" },
+      { class: "by-source" },
       element("summary", {}, "Prices from each source"),
       this.#note,
       element("div", { class: "wide", role: "region", "aria-label": label, tabindex: "0" }, this.#table),
