@@ -185,9 +185,8 @@ class LiveOdds(AsyncIterator[Message], AbstractAsyncContextManager["LiveOdds"]):
 
     def _is_new(self, message: _Json) -> bool:
         """Whether a message about a race was not received before. Notes a gap."""
-        names = ("event", "date", "venue_code", "race_number")
-        names += ("source", "market") if message["event"] == "quote" else ()
-        key = tuple(str(message[name]) for name in names)
+        of_quote = ("source", "market") if message["event"] == "quote" else ()
+        key = tuple(str(message[name]) for name in ("event", "date", "venue_code", "race_number", *of_quote))
         last = 0 if message.get("snapshot") else self._last.get(key, 0)
         seq, prev_seq = message["seq"], message["prev_seq"]
         if seq <= last:
