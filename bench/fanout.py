@@ -1,7 +1,11 @@
 """Live odds to many WebSocket clients, compared with nats-server's WebSocket gateway and the same messages."""
 
+import datetime
+import json
 import resource
 import shutil
+import subprocess
+import uuid
 
 from common import BenchError, Figures, issue_key, log, nats_server, programs, run_json, start_nats, start_railbird, stop, version
 
@@ -14,6 +18,17 @@ WINDOW = 256
 SPARE_FILES = 200
 # A server that is further behind after the last message did not keep up.
 BEHIND_MS = 1_000
+
+# Kinds of live odds beside full images: the query, and what the client offers.
+KINDS = {
+    "image": ("", ()),
+    "image_deflated": ("", ("--deflate",)),
+    "quote": ("&events=none&markets=win_place", ()),
+    "quote_deflated": ("&events=none&markets=win_place", ("--deflate",)),
+}
+KINDS_CLIENTS = 5_000
+# A field of average size in Hong Kong.
+RUNNERS = 12
 
 GATEWAY = 'websocket { listen: "127.0.0.1:-1", no_tls: true }'
 
@@ -57,6 +72,29 @@ class Fanout:
             shutil.rmtree(data, ignore_errors=True)
             shutil.rmtree(self.bench.folder / "nats-log", ignore_errors=True)
 
+    def measure_kinds(self, clients):
+        """Measures each kind of live odds about boards of real size."""
+        nats, addresses = start_nats(self.bench, self.nats)
+        url = addresses["nats"]
+        key = issue_key(self.railbird, url)
+        limit = clients + SPARE_FILES
+        data = self.bench.folder / "data"
+        options = ["--connections-max", limit, "--connections-per-network", limit]
+        railbird, port, _, _ = start_railbird(self.bench, self.railbird, url, data, options)
+        subprocess.run([self.railbird, "publish", "--nats", url, "-"], input=boards(), text=True, check=True, stdout=subprocess.DEVNULL)
+        processes = {"railbird": railbird, "log": nats}
+        websocket = f"127.0.0.1:{port}/ws/live/odds?api_key={key}"
+        try:
+            return {
+                kind: self.run(url, "railbird", websocket + query, clients, processes, "--window", 0, "--idle-seconds", 0, *more)
+                for kind, (query, more) in KINDS.items()
+            }
+        finally:
+            stop(railbird)
+            stop(nats)
+            shutil.rmtree(data, ignore_errors=True)
+            shutil.rmtree(self.bench.folder / "nats-log", ignore_errors=True)
+
     def measure_gateway(self, clients):
         nats, addresses = start_nats(self.bench, self.nats, "gateway", GATEWAY)
         try:
@@ -69,12 +107,28 @@ class Fanout:
         command = [self.load, "--nats", url, "fanout", "--server", server, "--ws", websocket, "--clients", clients]
         for name, process in processes.items():
             command += ["--process", f"{name}={process.pid}"]
-        idle = 0 if "--one-race" in options else self.size["idle_seconds"]
-        command += ["--rate", RATE, "--window", WINDOW, "--seconds", self.size["seconds"], "--idle-seconds", idle, *options]
+        command += ["--rate", RATE, "--seconds", self.size["seconds"], *options]
+        if "--window" not in options:
+            command += ["--window", WINDOW, "--idle-seconds", 0 if "--one-race" in options else self.size["idle_seconds"]]
         measured = run_json(command)
         if measured["gaps"] or measured["conflated"]:
             raise BenchError(f"{server} left out messages: {measured['gaps']} gaps, {measured['conflated']} conflated")
         return measured
+
+
+def boards():
+    """A quote of all runners of each race, one per line."""
+    now = datetime.datetime.now(datetime.UTC).isoformat()
+    lines = []
+    for race in range(11, 21):
+        runners = [
+            {"horse_no": f"RB_{number}", "horse_name": f"HORSE NUMBER {number}", "number": number, "win": number + 1.5, "place": 1.9}
+            for number in range(1, RUNNERS + 1)
+        ]
+        data = {"date": "2026-11-21", "venue": "RB", "race_number": race, "runners": runners}
+        event = {"specversion": "1.0", "id": str(uuid.uuid4()), "source": "bench", "type": "racing.odds.quoted.v1", "time": now, "data": data}
+        lines.append(json.dumps(event))
+    return "\n".join(lines) + "\n"
 
 
 def cpu(phase):
@@ -113,6 +167,20 @@ def add_figures(figures, run, name, measured, idle=True):
     )
 
 
+def add_kinds(figures, fanout, runs):
+    for run in range(runs):
+        for kind, measured in fanout.measure_kinds(KINDS_CLIENTS).items():
+            rate = measured["rate"]
+            values = {"bytes": measured["bytes_per_message"], f"cpu_at_{RATE}": cpu(rate), "p50_ms": rate["p50_ms"], "p99_ms": rate["p99_ms"]}
+            for figure, value in values.items():
+                figures.add(f"{KINDS_CLIENTS}_{kind}_{figure}", value)
+            log(f"run {run + 1}: {kind:<16}" + ", ".join(f"{name} {value:.2f}" for name, value in values.items()))
+    for kind in list(KINDS)[1:]:
+        for figure in ("bytes", f"cpu_at_{RATE}", "p99_ms"):
+            name = f"{KINDS_CLIENTS}_{kind}_{figure}"
+            figures.ratio(name, name, f"{KINDS_CLIENTS}_image_{figure}")
+
+
 def measure(bench, size, runs, folder):
     allow_files(max(size["clients"]))
     fanout = Fanout(bench, size, folder)
@@ -124,6 +192,8 @@ def measure(bench, size, runs, folder):
             add_figures(figures, run, f"{clients}_one_race", one_race, idle=False)
             gateway = fanout.measure_gateway(clients)
             add_figures(figures, run, f"{clients}_nats", gateway)
+        if clients == KINDS_CLIENTS:
+            add_kinds(figures, fanout, runs)
         aims = {"deliveries_per_s": ">= 8", "cpu": "<= 0.125", "p99_ms": "<= 0.5"} if clients == 5_000 else {}
         for figure in ("deliveries_per_s", "cpu", f"cpu_at_{RATE}", "p50_ms", "p99_ms", "idle_kib"):
             figures.ratio(f"{clients}_{figure}", f"{clients}_railbird_{figure}", f"{clients}_nats_{figure}", aims.get(figure, ""))

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 ROOT = Path(__file__).parent.parent
 MADE = "Made by script/client_types.py of schemas/asyncapi.json."
 COLUMNS = 120
+INDENTED = "\n  "
 Schema = dict[str, Any]
 
 document = json.loads((ROOT / "schemas/asyncapi.json").read_text())
@@ -98,8 +99,12 @@ class TypeScript(Types):
         lines = wrap(text, COLUMNS - len(indent) - 3)
         return "\n".join([f"{indent}/**", *[f"{indent} * {line}" for line in lines], f"{indent} */"])
 
+    def declared(self, name: str, parts: str) -> str:
+        is_short = len(f"export type {name} = {parts};") <= COLUMNS
+        return f"export type {name} ={' ' if is_short else INDENTED}{parts};\n"
+
     def alias(self, name: str, schema: Schema) -> str:
-        return f"{self.comment(schema)}\nexport type {name} = {self.union(schema['enum'])};\n"
+        return f"{self.comment(schema)}\n{self.declared(name, self.union(schema['enum']))}"
 
     def record(self, name: str, schema: Schema) -> str:
         lines = [self.comment(schema), f"export interface {name} {{"]
@@ -112,7 +117,7 @@ class TypeScript(Types):
         return "\n".join([*lines, "}\n"])
 
     def file(self, types: list[str], groups: dict[str, str]) -> str:
-        unions = [f"export type {name} = {parts};\n" for name, parts in groups.items()]
+        unions = [self.declared(name, parts) for name, parts in groups.items()]
         return "\n".join([f"// {MADE}\n", *types, *unions])
 
 
@@ -138,7 +143,10 @@ class Python(Types):
         for field, of_field, is_required in fields(schema):
             text = self.text(of_field, name, field)
             text = text if is_required else f"{quote}NotRequired[{text}]{quote}"
-            lines += [*self.comment(of_field, indent), f"{indent}{quote}{field}{quote}: {text}{end}"]
+            line = f"{indent}{quote}{field}{quote}: {text}{end}"
+            if len(line) > COLUMNS and text.startswith("list["):
+                line = f"{indent}{field}: list[\n{indent}    {text[5:-1]}\n{indent}]"
+            lines += [*self.comment(of_field, indent), line]
         if is_class:
             return "\n".join([*self.comment(schema), f"class {name}(TypedDict):", *lines, ""])
         start = f'{name} = TypedDict(\n    "{name}",\n    {{'

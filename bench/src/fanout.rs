@@ -52,6 +52,9 @@ pub(crate) struct Fanout {
     /// Each client follows one race of ten, instead of all.
     #[arg(long)]
     one_race: bool,
+    /// Clients offer compression.
+    #[arg(long)]
+    deflate: bool,
     /// Processes whose CPU is measured, as name=pid; of the first one, the WebSocket server, the memory as well.
     #[arg(long, value_parser = parse_process, required = true)]
     process: Vec<(String, u32)>,
@@ -98,7 +101,8 @@ impl Fanout {
         );
         let server_pid = self.process[0].1;
         let before_kib = usage::resident_kib(server_pid)?;
-        let mut load = Load::connect(self.server, &self.ws, self.clients, self.one_race)?;
+        let (clients, one_race) = (self.clients, self.one_race);
+        let mut load = Load::connect(self.server, &self.ws, clients, one_race, self.deflate)?;
         load.idle(Duration::from_secs(self.idle_seconds))?;
         let idle_kib = usage::resident_kib(server_pid)? - before_kib;
         load.begin(nats, self.server, &self.text)?;

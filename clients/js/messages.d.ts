@@ -739,9 +739,11 @@ export interface Welcome {
 }
 
 /** A kind of messages about races. */
-export type RaceEvent = "card_update" | "dividends_update" | "odds_update" | "result_update" | "runner_update" | "status_update";
+export type RaceEvent =
+  "card_update" | "dividends_update" | "odds_update" | "result_update" | "runner_update" | "status_update";
 
-export type RaceMessage = CardUpdate | DividendsUpdate | OddsUpdate | Quote | ResultUpdate | RunnerUpdate | StatusUpdate;
+export type RaceMessage =
+  CardUpdate | DividendsUpdate | OddsUpdate | Quote | ResultUpdate | RunnerUpdate | StatusUpdate;
 
 export type ServiceMessage = Ack | Closing | Error | FeedUpdate | Heartbeat | Resync | SnapshotComplete | Welcome;
 

@@ -40,8 +40,7 @@ export class LiveOdds extends EventTarget {
   #feed = "live"; // The state of the feed, as the service last sent it.
   #closing = null; // The `closing` message of this connection.
   #epoch;
-  // The latest message that counts, as the parameters of a resume.
-  #position = null;
+  #position = null; // The latest message that counts, as the parameters of a resume.
   #last = new Map(); // The last `seq` of each kind of message about each race.
   #filterSeq = 0; // The filter in force is the same since this `seq`.
   // Requests that are not completed, by their id. They are sent again after a reconnect.

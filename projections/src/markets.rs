@@ -20,7 +20,7 @@ use crate::store::{self, Store, StoreError};
 use crate::{json, keys};
 
 /// The markets of a race that a source may quote: about twice the pools of the largest totes.
-pub(crate) const MARKETS_PER_SOURCE_MAX: usize = 16;
+const MARKETS_PER_SOURCE_MAX: usize = 16;
 /// The combinations of a market that have a price: all orders of three of 16 runners are 3,360.
 const COMBINATIONS_MAX: usize = 4_096;
 

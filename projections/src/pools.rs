@@ -7,8 +7,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::log_clock::LogClock;
-use crate::markets::MARKETS_PER_SOURCE_MAX;
 use crate::newest::{Newest, Order, identity};
+
+/// The pools of a race that a source may state: as many as its markets.
+const POOLS_PER_SOURCE_MAX: usize = 16;
 
 /// The pools of a race, by source.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,7 +41,7 @@ impl Pools {
     ) -> Order {
         let source = &recorded.envelope.source;
         let has_room = match self.0.get(source) {
-            Some(pools) => pools.len() < MARKETS_PER_SOURCE_MAX || pools.contains_key(&stated.pool),
+            Some(pools) => pools.len() < POOLS_PER_SOURCE_MAX || pools.contains_key(&stated.pool),
             None => self.0.len() < SOURCES_MAX,
         };
         if !has_room {

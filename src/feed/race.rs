@@ -102,16 +102,19 @@ impl RaceFeed {
         (race.date, &race.venue)
     }
 
-    /// Records an odds message, or a quote.
-    pub(super) fn mark(&mut self, message: &FeedMessage) {
+    /// Records an odds message, or a quote. False if no image has what it says, because the prices are not kept.
+    pub(super) fn mark(&mut self, message: &FeedMessage) -> bool {
         let index = message.index;
         if message.content == Content::ODDS {
             let prev_seq = message.prev_seq;
             self.marks.push_back(OddsMark { index, prev_seq });
-        } else {
+        } else if self.has_prices {
             let market = self.markets.entry(message.content.clone());
             market.or_default().latest_index = Some(index);
+        } else {
+            return false;
         }
+        true
     }
 
     /// Drops the marks of the odds messages before an index.

@@ -23,7 +23,7 @@ pub(super) struct Bounds {
     pub(super) bytes: usize,
     /// Events whose times prove where a client resumes. A client that has missed more cannot.
     pub(super) events: usize,
-    /// Status, runner and result messages for clients that are far behind: these are never conflated.
+    /// Messages that are never conflated: status, runner and result, and quotes of races whose prices are not kept.
     pub(super) facts: usize,
     /// Races whose images new clients are sent. Of more, the last ones by [`FeedState::rank`] are left out.
     pub(super) open_races: usize,
@@ -41,7 +41,7 @@ pub(super) struct Bounds {
 /// them are kept, in at most 6 MiB. The open races are all of the world on three days. An image has at most 40 KB, and
 /// a price of a market takes about 200 bytes, so the feed takes less than 300 MB however long it runs.
 pub(super) const BOUNDS: Bounds = Bounds {
-    messages: 2 * REPLAY_MESSAGES_MAX as usize,
+    messages: 65_536,
     bytes: 64 * 1024 * 1024,
     events: 131_072,
     facts: 4_096,
@@ -51,6 +51,9 @@ pub(super) const BOUNDS: Bounds = Bounds {
     conflatable: 524_288,
     prices: 524_288,
 };
+
+/// Everything that is read again at the start is kept.
+const _: () = assert!(BOUNDS.messages as u64 == 2 * REPLAY_MESSAGES_MAX);
 
 /// Days after the log's date on which races are open for images. Fixtures are known a year ahead.
 const DAYS_AHEAD_MAX: i32 = 366;
@@ -298,6 +301,8 @@ impl FeedState {
         if self.prices > self.bounds.prices {
             self.prices -= race.prices();
             race.drop_markets();
+            // Images of earlier quotes are gone.
+            self.conflatable_from = self.position.head;
             let race = &race.topic.race;
             tracing::warn!(%race, "new clients get no images of its markets: there are too many prices");
         }
@@ -387,11 +392,9 @@ impl FeedState {
     fn push(&mut self, message: FeedMessage) {
         let message = Arc::new(message);
         self.position.head += 1;
-        if message.content.is_conflated() {
-            if let Some(race) = self.races.get_mut(&message.topic.race) {
-                race.mark(&message);
-            }
-        } else {
+        let race = self.races.get_mut(&message.topic.race);
+        let race = race.filter(|_| message.content.is_conflated());
+        if !race.is_some_and(|race| race.mark(&message)) {
             self.facts.push_back(Arc::clone(&message));
             let full = self.facts.len() > self.bounds.facts;
             let dropped = full.then(|| self.facts.pop_front()).flatten();

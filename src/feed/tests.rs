@@ -11,7 +11,6 @@ use projections::{
     StoredMessage, open_races,
 };
 use proptest::prelude::*;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::frame::Frame;
@@ -497,8 +496,7 @@ fn check_conflated(
             if missed[at + 1..].iter().any(|later| same(&later)) {
                 continue;
             }
-            if let Content::Quote(market) = &message.content {
-                expected.push(model.image(message.race, market));
+            if matches!(message.content, Content::Quote(_)) {
                 continue;
             }
             let merged: Vec<&Published> = missed.iter().filter(same).collect();
@@ -513,16 +511,35 @@ fn check_conflated(
         }
         let mut frames: Vec<Value> = frames.iter().map(decode).collect();
         take_more(&mut frames);
-        // Of a race that is not open the prices may not be known; then `prev_seq` of the next quote shows a gap.
-        let is_checked = |message: &Value| {
-            let race = u16::deserialize(&message["race_number"]).expect("a number");
-            let race = &model.races[&race];
-            message["event"] != "quote" || race.board.is_some() && !race.over
-        };
-        frames.retain(is_checked);
-        expected.retain(is_checked);
+        let quotes: Vec<Value> = frames
+            .extract_if(.., |message| message["event"] == "quote")
+            .collect();
         assert_eq!(frames, expected, "from {from}");
+        check_quotes(&quotes, model, missed, &wants);
     }
+}
+
+/// Each quote that was missed is sent, or all prices of its market: those of races that were not open are not kept.
+fn check_quotes(
+    sent: &[Value],
+    model: &Model,
+    missed: &[Published],
+    wants: impl Fn(u16, &Content) -> bool,
+) {
+    let mut expected = Vec::new();
+    for message in missed {
+        let Content::Quote(market) = &message.content else {
+            continue;
+        };
+        if wants(message.race, &message.content) {
+            let image = model.image(message.race, market);
+            let is_sent = [&message.json, &image].map(|json| sent.contains(json));
+            assert_ne!(is_sent, [false; 2], "{} of {sent:?}", message.json);
+            expected.extend([message.json.clone(), image]);
+        }
+    }
+    let other = sent.iter().find(|quote| !expected.contains(quote));
+    assert_eq!(other, None);
 }
 
 fn check_snapshots(feed: &Feed, model: &Model, wants: impl Fn(u16, &Content) -> bool) {

@@ -147,7 +147,9 @@ async fn fill_disk(nats: &Nats, quotes: &Quotes, resource: Resource) {
     quotes.publish(nats, 50).await;
     quotes.publish_large_cards(nats).await;
     for _ in 0..CHECKS {
-        assert!(quotes.check(serving.http).await > 0, "reads go on");
+        if quotes.check(serving.http).await == 0 {
+            panic!("reads do not go on: {}", quotes.refusal(serving).await);
+        }
     }
     fs::remove_dir_all(&fillers).unwrap();
     quotes.until_whole(nats, &serving).await;

@@ -113,6 +113,15 @@ impl Quotes {
         answers
     }
 
+    /// What a service answers that gives no prices, and its log. Ends it.
+    pub(super) async fn refusal(&self, mut serving: Serving) -> String {
+        let reply = self.get(serving.http, &board(1), &self.valid).await;
+        let reply = reply.map(|reply| format!("{}: {}", reply.status, reply.text()));
+        serving.kill();
+        let (_, log) = serving.until_ended().await;
+        format!("{reply:?}\n{log}")
+    }
+
     /// The last price of a race up to an event. Somebody may have read it before its acknowledgement arrives here.
     async fn latest(&self, race: u64, seq: u64) -> Option<f64> {
         let mut published = self.published.subscribe();

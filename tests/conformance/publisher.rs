@@ -19,13 +19,13 @@ pub(crate) struct Publisher {
 }
 
 impl Publisher {
-    /// A publisher of an empty log.
-    pub(crate) fn new(log: Log) -> Self {
+    /// A publisher of a log that ends with the event `last`.
+    pub(crate) fn new(log: Log, last: u64) -> Self {
         Self {
             log,
             published: BTreeMap::new(),
             sent_at: BTreeMap::new(),
-            last: 0,
+            last,
         }
     }
 

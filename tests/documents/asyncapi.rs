@@ -918,7 +918,7 @@ async fn query_parameters_match_their_schemas() {
         .keys()
         .map(String::as_str)
         .collect();
-    assert_eq!(names.len(), 11, "those above, and api_key: {names:?}");
+    assert_eq!(names.len(), 12, "those above, and api_key: {names:?}");
     // Any other name is an error, also of the channel that selects a race by its path.
     for (channel, path, names) in [
         ("liveOdds", "/ws/live/odds", ["dates", "op"]),

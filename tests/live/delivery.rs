@@ -62,7 +62,7 @@ impl Publishing {
     }
 
     pub(crate) async fn start_at(nats: &Nats, events_per_second: u32) -> Self {
-        let mut publisher = Publisher::new(nats.log().await);
+        let mut publisher = Publisher::new(nats.log().await, nats.last_seq().await);
         let mut scenario = Scenario::new(7, &RACES, RUNNERS);
         publisher.publish_all(scenario.opening()).await;
         let (stop, stopped) = watch::channel(false);

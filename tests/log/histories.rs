@@ -85,6 +85,7 @@ async fn positions_in_a_lost_history(nats: &Nats) -> Vec<Value> {
     events.sort_unstable();
     events.dedup();
     let expected = [
+        "card_update",
         "heartbeat",
         "odds_update",
         "result_update",

@@ -62,7 +62,7 @@ impl Script {
         (outgoing, false)
     }
 
-    /// An earlier event, often a result or dividends, as a program publishes it that does not know that it is in the log.
+    /// An earlier event, often a result or dividends, as a program publishes it that does not know that the log has it.
     fn repeat(&mut self) -> Outgoing {
         let all = self.all.len() as u64;
         let earlier = usize::try_from(self.chance.below(all)).expect("small");

@@ -1,5 +1,5 @@
-// The win prices of a race from each of its sources, side by side. They are read once the visitor opens them: those of an
-// open race from a channel of their own, those of any other from the API.
+// The win prices of a race from each of its sources, side by side. They are read once the visitor opens them: those of
+// an open race from a channel of their own, those of any other from the API.
 
 import { element, setText } from "./dom.js";
 import * as formats from "./formats.js";
@@ -19,7 +19,7 @@ export class SourcePrices {
     const label = `Prices of ${race.label} from each source`;
     this.element = element(
       "details",
-      { class: "sources by-source" },
+      { class: "by-source" },
       element("summary", {}, "Prices from each source"),
       this.#note,
       element("div", { class: "wide", role: "region", "aria-label": label, tabindex: "0" }, this.#table),

@@ -13,6 +13,10 @@ use super::{Following, RACES, race_number};
 /// Room for one read, and for what earlier reads left.
 pub(super) const BUFFER_BYTES: usize = 512 * 1024;
 
+/// The header that offers compression.
+const DEFLATE: &str = "Sec-WebSocket-Extensions: permessage-deflate; server_no_context_takeover; \
+                       client_no_context_takeover\r\n";
+
 /// The protocol of a server within WebSocket frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Server {
@@ -41,7 +45,12 @@ pub(super) struct Client {
 
 impl Client {
     /// Connects, upgrades to a WebSocket, and subscribes.
-    pub(super) fn connect(server: Server, url: &str, following: Following) -> anyhow::Result<Self> {
+    pub(super) fn connect(
+        server: Server,
+        url: &str,
+        following: Following,
+        deflate: bool,
+    ) -> anyhow::Result<Self> {
         let (address, path) = url.split_once('/').unwrap_or((url, ""));
         let (next, filter, subject) = match following {
             Following::All => (1, String::new(), "odds.*".to_owned()),
@@ -56,7 +65,8 @@ impl Client {
         };
         let mut socket = TcpStream::connect(address)?;
         socket.set_nodelay(true)?;
-        let kept = upgrade(&mut socket, address, &format!("/{path}{filter}"))?;
+        let extension = if deflate { DEFLATE } else { "" };
+        let kept = upgrade(&mut socket, address, &format!("/{path}{filter}"), extension)?;
         if server == Server::Nats {
             let hello = format!("CONNECT {{\"verbose\":false}}\r\nSUB {subject} 1\r\nPING\r\n");
             socket.write_all(&frame::masked(frame::BINARY, hello.as_bytes()))?;
@@ -99,7 +109,11 @@ impl Client {
                 break;
             };
             match head.opcode {
-                frame::TEXT => self.receive(payload, tally, now_us)?,
+                frame::TEXT if head.is_deflated => {
+                    let text = tally.inflate(payload)?;
+                    self.receive(&text, payload.len(), tally, now_us)?;
+                }
+                frame::TEXT => self.receive(payload, payload.len(), tally, now_us)?,
                 frame::PING => self.send(frame::PONG, payload)?,
                 frame::CLOSE => bail!("the server closed a connection: {}", payload.escape_ascii()),
                 _ => {}
@@ -111,16 +125,22 @@ impl Client {
         Ok(())
     }
 
-    /// A message of railbird's channel.
-    fn receive(&mut self, text: &[u8], tally: &mut Tally, now_us: u64) -> anyhow::Result<()> {
+    /// A message of railbird's channel, and its size on the wire.
+    fn receive(
+        &mut self,
+        text: &[u8],
+        bytes: usize,
+        tally: &mut Tally,
+        now_us: u64,
+    ) -> anyhow::Result<()> {
         let is = |event: &str| {
             let event = format!(r#"{{"event":"{event}""#);
             text.starts_with(event.as_bytes())
         };
-        if text.starts_with(br#"{"event":"odds_update""#) {
+        if is("odds_update") || is("quote") {
             // Messages before the end of the snapshots are not counted.
             return match self.base {
-                Some(_) => self.take(text, tally, now_us),
+                Some(_) => self.take(text, bytes, tally, now_us),
                 None => Ok(()),
             };
         }
@@ -142,7 +162,7 @@ impl Client {
         while let Some((op, length)) = nats::op(&bytes[at..unframed]) {
             at += length;
             match op {
-                Op::Message(text) => self.take(text, tally, now_us)?,
+                Op::Message(text) => self.take(text, text.len(), tally, now_us)?,
                 Op::Ping => self.send(frame::BINARY, b"PONG\r\n")?,
                 // The answer to the PING after the subscription.
                 Op::Pong => self.base = Some(0),
@@ -185,7 +205,13 @@ impl Client {
     }
 
     /// Compares a message with the one that was expected.
-    fn take(&mut self, text: &[u8], tally: &mut Tally, now_us: u64) -> anyhow::Result<()> {
+    fn take(
+        &mut self,
+        text: &[u8],
+        bytes: usize,
+        tally: &mut Tally,
+        now_us: u64,
+    ) -> anyhow::Result<()> {
         let seq = tally.number_in(text).context("a message has no seq")?;
         let base = self.base.context("a message came before it could")?;
         let number = seq.checked_sub(base).context("a message is an old one")?;
@@ -193,7 +219,7 @@ impl Client {
             tally.skipped(self.next, number, self.stride(), text);
         }
         ensure!(
-            tally.delivered(number, text, now_us),
+            tally.delivered(number, text, bytes, now_us),
             "{} was not published",
             text.escape_ascii()
         );
@@ -216,10 +242,15 @@ impl Client {
 }
 
 /// Returns what was read after the head of the response.
-fn upgrade(socket: &mut TcpStream, address: &str, path: &str) -> anyhow::Result<Vec<u8>> {
+fn upgrade(
+    socket: &mut TcpStream,
+    address: &str,
+    path: &str,
+    extension: &str,
+) -> anyhow::Result<Vec<u8>> {
     let request = format!(
         "GET {path} HTTP/1.1\r\nHost: {address}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
-         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n{extension}\r\n"
     );
     socket.write_all(request.as_bytes())?;
     let mut answer = Vec::new();

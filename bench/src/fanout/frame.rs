@@ -10,6 +10,7 @@ pub(super) const PONG: u8 = 10;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Head {
     pub(super) opcode: u8,
+    pub(super) is_deflated: bool,
     /// Bytes of the head itself.
     pub(super) bytes: usize,
     pub(super) payload_bytes: usize,
@@ -26,6 +27,7 @@ impl Head {
         };
         Some(Self {
             opcode: first & 0x0f,
+            is_deflated: first & 0x40 != 0,
             bytes: 2 + extra,
             payload_bytes,
         })

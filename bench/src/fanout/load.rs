@@ -35,6 +35,7 @@ impl Load {
         url: &str,
         clients: usize,
         one_race: bool,
+        deflate: bool,
     ) -> anyhow::Result<Self> {
         let followers = if one_race { clients / RACES } else { clients };
         let mut load = Self {
@@ -51,7 +52,7 @@ impl Load {
             } else {
                 Following::All
             };
-            let client = Client::connect(server, url, following)
+            let client = Client::connect(server, url, following, deflate)
                 .with_context(|| format!("client {index} of {clients} cannot connect"))?;
             let id = epoll::EventData::new_u64(index as u64);
             epoll::add(&load.epoll, &client.socket, id, epoll::EventFlags::IN)?;

@@ -1,6 +1,11 @@
 //! [`Tally`]: when each message was published, and which clients have received it.
 
+use std::collections::HashMap;
+use std::io::Read;
+use std::sync::Arc;
 use std::time::Instant;
+
+use flate2::read::DeflateDecoder;
 
 use crate::histogram::Histogram;
 
@@ -26,7 +31,12 @@ pub(super) struct Tally {
     pub(super) sample: Vec<u8>,
     /// Where the number was in the last message, or a little before.
     number_at: usize,
+    /// Compressed messages as they were inflated: all clients receive the same.
+    inflated: HashMap<Vec<u8>, Arc<[u8]>>,
 }
+
+/// More than are in flight.
+const INFLATED_MAX: usize = 4_096;
 
 impl Tally {
     pub(super) fn new(followers: u32) -> Self {
@@ -44,7 +54,25 @@ impl Tally {
             latencies_from: 0,
             sample: Vec::new(),
             number_at: 0,
+            inflated: HashMap::new(),
         }
+    }
+
+    /// A compressed message as a text. Each is inflated once, so that the load takes little of the machine.
+    pub(super) fn inflate(&mut self, payload: &[u8]) -> std::io::Result<Arc<[u8]>> {
+        if let Some(text) = self.inflated.get(payload) {
+            return Ok(Arc::clone(text));
+        }
+        // What the sender has cut off (RFC 7692, 7.2.2), and a last block, so that the stream ends.
+        let whole = [payload, &[0, 0, 0xff, 0xff, 1, 0, 0, 0xff, 0xff]].concat();
+        let mut text = Vec::new();
+        DeflateDecoder::new(&whole[..]).read_to_end(&mut text)?;
+        if self.inflated.len() == INFLATED_MAX {
+            self.inflated.clear();
+        }
+        let text: Arc<[u8]> = text.into();
+        self.inflated.insert(payload.into(), Arc::clone(&text));
+        Ok(text)
     }
 
     pub(super) fn published(&self) -> u64 {
@@ -73,7 +101,13 @@ impl Tally {
     }
 
     /// Records that a client has received a message. Returns false if no message of this number was published.
-    pub(super) fn delivered(&mut self, number: u64, text: &[u8], now_us: u64) -> bool {
+    pub(super) fn delivered(
+        &mut self,
+        number: u64,
+        text: &[u8],
+        bytes: usize,
+        now_us: u64,
+    ) -> bool {
         let Some(published_us) = self.published_us.get(number.wrapping_sub(1) as usize) else {
             return false;
         };
@@ -84,7 +118,7 @@ impl Tally {
             self.sample = text.into();
         }
         self.deliveries += 1;
-        self.bytes += text.len() as u64;
+        self.bytes += bytes as u64;
         self.complete(number);
         true
     }
@@ -169,10 +203,10 @@ mod tests {
     fn a_message_is_complete_when_every_follower_has_it_and_all_before_it() {
         let mut tally = tally(3);
         for (number, complete) in [(2, 0), (2, 0), (1, 0), (1, 2), (3, 2), (3, 3)] {
-            assert!(tally.delivered(number, b"", u64::MAX));
+            assert!(tally.delivered(number, b"", 0, u64::MAX));
             assert_eq!(tally.complete, complete);
         }
-        assert!(!tally.delivered(4, b"", u64::MAX));
+        assert!(!tally.delivered(4, b"", 0, u64::MAX));
     }
 
     #[test]

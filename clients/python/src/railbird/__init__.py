@@ -88,12 +88,11 @@ class LiveOdds(AsyncIterator[Message], AbstractAsyncContextManager["LiveOdds"]):
         self._query = query | _to_query(request)  # The subscription in force.
         self._silence_max = SILENT_HEARTBEATS_MAX * request.get("heartbeat_ms", HEARTBEAT_MS_DEFAULT) / 1000
         self._retry_at, self._silent_at = 0.0, 0.0  # When to connect again, and when this connection is dead.
-        self._failures, self._request_count = 0, 0
         self._epoch, self._feed = "", "live"  # As the service last sent them.
         self._closing: _Json = {}  # The `closing` message of this connection.
         self._position: _Json = {}  # The latest message that counts, as the parameters of a resume.
         self._last: dict[tuple[str, ...], int] = {}  # The last `seq` of each kind of message about each race.
-        self._filter_seq = 0  # Since when the filter is the same.
+        self._filter_seq, self._failures, self._request_count = 0, 0, 0  # The filter is the same since that `seq`.
         self._requests: dict[str, _Json] = {}  # Not completed, by their id. They are sent again after a reconnect.
         self._acks: dict[str, _Json] = {}  # The answers to them.
         self._unsent: list[_Json] = []  # Those that this connection has not sent.
@@ -185,9 +184,8 @@ class LiveOdds(AsyncIterator[Message], AbstractAsyncContextManager["LiveOdds"]):
 
     def _is_new(self, message: _Json) -> bool:
         """Whether a message about a race was not received before. Notes a gap."""
-        names = ("event", "date", "venue_code", "race_number")
-        names += ("source", "market") if message["event"] == "quote" else ()
-        key = tuple(str(message[name]) for name in names)
+        of_quote = ("source", "market") if message["event"] == "quote" else ()
+        key = tuple(str(message[name]) for name in ("event", "date", "venue_code", "race_number", *of_quote))
         last = 0 if message.get("snapshot") else self._last.get(key, 0)
         seq, prev_seq = message["seq"], message["prev_seq"]
         if seq <= last:
@@ -251,8 +249,7 @@ class LiveOdds(AsyncIterator[Message], AbstractAsyncContextManager["LiveOdds"]):
             raise LiveOddsClosed(values["reason"], values["code"]) from None
         pause_max = min(BACKOFF_MS_MAX, BACKOFF_MS_MIN * 2**self._failures)
         retry_in_ms = round(wait_ms + random.uniform(0, pause_max) if after is None else after)
-        self._failures += 1
-        self._retry_at = time.monotonic() + retry_in_ms / 1000
+        self._failures, self._retry_at = self._failures + 1, time.monotonic() + retry_in_ms / 1000
         self._change(phase="waiting", retry_in_ms=retry_in_ms, **values)
 
     def _change(self, **values: Any) -> None:
@@ -294,9 +291,8 @@ def _to_request(filter: FilterOptions, known: Sequence[str] = tuple(FilterOption
 
 
 def _to_query(values: _Json) -> dict[str, str]:
-    names = {"date": "dates", "venue": "venues", "race": "races", "horse": "horses"}
-    names |= {"events": "events", "markets": "markets"}
-    lists = {name: values[list_name] for name, list_name in names.items() if list_name in values}
+    names = {"dates": "date", "venues": "venue", "races": "race", "horses": "horse"}
+    lists = {names.get(name, name): values[name] for name in (*names, "events", "markets") if name in values}
     if "race" in lists:
         parts = ("date", "venue", "race_number")
         lists["race"] = ["/".join(str(race[part]) for part in parts if part in race) for race in values["races"]]

@@ -52,7 +52,9 @@ class Ack(TypedDict):
     # The lists of the filter.
     filter: Filter
     # The kinds of messages about races that are sent.
-    events: list[Literal["odds_update", "status_update", "runner_update", "result_update", "dividends_update", "card_update"]]
+    events: list[
+        Literal["odds_update", "status_update", "runner_update", "result_update", "dividends_update", "card_update"]
+    ]
     # Minimum time between two odds messages of a race, in milliseconds; 0 sends every update.
     conflate_ms: int
     # Time between two heartbeats, in milliseconds.
@@ -711,7 +713,9 @@ class Welcome(TypedDict):
     # The lists of the filter.
     filter: Filter
     # The kinds of messages about races that are sent.
-    events: list[Literal["odds_update", "status_update", "runner_update", "result_update", "dividends_update", "card_update"]]
+    events: list[
+        Literal["odds_update", "status_update", "runner_update", "result_update", "dividends_update", "card_update"]
+    ]
     # Minimum time between two odds messages of a race, in milliseconds; 0 sends every update.
     conflate_ms: int
     # Time between two heartbeats, in milliseconds.
