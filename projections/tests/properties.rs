@@ -449,7 +449,8 @@ proptest! {
     #[test]
     fn the_quotes_of_a_market_lead_to_its_image_and_each_names_the_one_before(log in history_with_markets()) {
         let (_folder, mut projection) = fold(&[]);
-        let mut markets: BTreeMap<(RaceKey, MarketKey), (u64, BTreeMap<Vec<u8>, Vec<u8>>)> = BTreeMap::new();
+        type Prices = BTreeMap<Vec<u8>, Vec<u8>>;
+        let mut markets: BTreeMap<(RaceKey, MarketKey), (u64, Prices)> = BTreeMap::new();
         for update in step(&mut projection, &log).updates {
             let Some(quote) = update.quote else { continue };
             let json: Value = serde_json::from_slice(&quote.message()).expect("JSON");
