@@ -76,7 +76,7 @@ impl Player {
         timing: PublishTiming,
         mut progress: Option<Progress>,
     ) -> anyhow::Result<Summary> {
-        let _alive = self.log.show_alive(simulator::SOURCE.to_owned());
+        let _alive = self.log.show_alive(|| vec![simulator::SOURCE]);
         let mut summary = Summary::new();
         summary.read = events.len() as u64;
         let missing = self.missing(events).await?;

@@ -1,6 +1,7 @@
 //! The messages by which feeders show that they are alive, on core NATS.
 
 use std::convert::Infallible;
+use std::fmt::Display;
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -41,16 +42,22 @@ impl Log {
         }
     }
 
-    /// Shows every 10 seconds that a source is alive, until the handle is dropped or the connection is closed.
-    pub fn show_alive(&self, source: String) -> AbortOnDropHandle<()> {
+    /// Shows every 10 seconds that the sources that are then `up` are alive, until the handle is dropped or the
+    /// connection is closed.
+    pub fn show_alive<S: Display + Send + 'static>(
+        &self,
+        up: impl Fn() -> Vec<S> + Send + 'static,
+    ) -> AbortOnDropHandle<()> {
         let client = self.client().clone();
         AbortOnDropHandle::new(tokio::spawn(async move {
             let mut ticks = interval(ALIVE_EVERY);
             loop {
                 ticks.tick().await;
-                let sent = client.publish(format!("{ALIVE}{source}"), "".into()).await;
-                if let Err(error) = sent {
-                    return tracing::warn!(%error, source, "the source cannot show that it is alive");
+                for source in up() {
+                    let sent = client.publish(format!("{ALIVE}{source}"), "".into()).await;
+                    if let Err(error) = sent {
+                        return tracing::warn!(%error, %source, "the source cannot show that it is alive");
+                    }
                 }
             }
         }))
