@@ -114,7 +114,7 @@ fn declared_runners(
     rng.shuffle(&mut jockeys);
     let runner = |(index, horse): (usize, &HorseRegistered)| DeclaredRunner {
         horse_name: horse.horse_name.clone(),
-        number: u16::try_from(index + 1).unwrap_or(0),
+        number: number(index),
         jockey: text(jockeys[index]),
         trainer: horse.trainer.clone(),
         draw: draws[index],
@@ -123,6 +123,11 @@ fn declared_runners(
         ..DeclaredRunner::of(horse.horse_no.clone())
     };
     horses.iter().enumerate().map(runner).collect()
+}
+
+/// The saddle-cloth number of a runner by its index on the card.
+pub(crate) fn number(runner: usize) -> u16 {
+    u16::try_from(runner + 1).unwrap_or(0)
 }
 
 impl RacePlan {

@@ -7,6 +7,9 @@ use crate::twists::Twists;
 /// At least so many finish: enough for every place and a dead heat.
 const FINISHERS_MIN: usize = 4;
 
+/// Runners: a bit for the index of each on the card.
+pub(crate) type Combination = u32;
+
 #[derive(Clone)]
 pub(crate) struct Finish {
     /// First to last.
@@ -53,6 +56,30 @@ impl Finish {
         }
         unplaced.extend(twists.withdrawn.map(|runner| (runner, "WV", None)));
         Self { placed, unplaced }
+    }
+
+    /// The combinations of runners at these positions, from 0: in a dead heat several.
+    pub(crate) fn combinations(&self, positions: &[usize]) -> Vec<Combination> {
+        let mut combinations = vec![0];
+        for &position in positions {
+            let others = |known: Combination| self.at(position).iter().map(move |r| known | 1 << r);
+            combinations = combinations.into_iter().flat_map(others).collect();
+        }
+        // Two positions of one dead heat have two runners, each first or second.
+        combinations.retain(|known| known.count_ones() as usize == positions.len());
+        combinations.sort_unstable();
+        combinations.dedup();
+        combinations
+    }
+
+    /// The runners that share a position.
+    fn at(&self, position: usize) -> &[usize] {
+        let mut after = 0;
+        let group = self.placed.iter().find(|group| {
+            after += group.runners.len();
+            position < after
+        });
+        group.map_or(&[], |group| &group.runners)
     }
 
     pub(crate) fn last_finish_ms(&self) -> u64 {

@@ -1,153 +1,116 @@
-//! [`Pool`]: the bets on a race, and the prices that they make.
+//! [`Pool`]: the stakes on the combinations of a pool, and what it pays.
 
-use events::{Odds, PriceState};
+use std::collections::BTreeMap;
 
-use crate::card::RacePlan;
-use crate::rng::Rng;
-use crate::units::SECOND_MS;
+use events::{Amount, PoolCode};
+
+use crate::finish::{Combination, Finish};
 
 /// The part of a pool that is paid out after the takeout of 17.5 %, in thousandths.
 const PAID_OUT_THOUSANDTHS: u64 = 825;
-/// Half of the money is bet in the last two minutes: with `s` seconds to go, 300² / (300 + s)² of it has been bet.
-const FLOW_SECONDS: u64 = 300;
-/// The highest price, of a runner with hardly any bets.
-const PRICE_MAX: u64 = 999_000;
+/// The stake that a dividend is for: ten dollars.
+pub(crate) const UNIT_CENTS: u64 = 1_000;
+/// Dividends are rounded down to multiples of this.
+const BREAKAGE_CENTS: u64 = 10;
 
-/// The money on a runner, in cents.
-#[derive(Clone, Copy)]
-struct Bets {
-    win: u64,
-    place: u64,
-    /// Why there is no price and no betting.
-    closed: Option<PriceState>,
+pub(crate) fn amount(cents: u64) -> Amount {
+    Amount::from_hundredths(cents).expect("a pool is in range")
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PoolKind {
+    Win,
+    Place,
+    Quinella,
+    QuinellaPlace,
+}
+
+impl PoolKind {
+    pub(crate) const ALL: [Self; 4] = [Self::Win, Self::Place, Self::Quinella, Self::QuinellaPlace];
+
+    pub(crate) fn code(self) -> PoolCode {
+        PoolCode::parse(self.rules().0).expect("a code")
+    }
+
+    /// Its code, and the positions, from 0, that win, each with an equal portion of the pool. Three places are paid, as
+    /// at least seven runners run.
+    fn rules(self) -> (&'static str, &'static [&'static [usize]]) {
+        match self {
+            Self::Win => ("win", &[&[0]]),
+            Self::Place => ("place", &[&[0], &[1], &[2]]),
+            Self::Quinella => ("quinella", &[&[0, 1]]),
+            Self::QuinellaPlace => ("quinella_place", &[&[0, 1], &[0, 2], &[1, 2]]),
+        }
+    }
 }
 
 pub(crate) struct Pool {
-    /// In the order of the card.
-    bets: Vec<Bets>,
-    /// The win pool at the off; the place pool is half of it.
-    turnover: u64,
+    pub(crate) kind: PoolKind,
+    /// In cents, above 0.
+    stakes: BTreeMap<Combination, u64>,
+    /// The sum of the stakes.
+    pub(crate) total: u64,
 }
 
 impl Pool {
-    /// Opens the pool: the first bets roughly follow the form.
-    pub(crate) fn open(race: &RacePlan, rng: &mut Rng) -> Self {
-        let turnover = rng.between(200_000_000..=900_000_000);
-        let bet = bet_so_far(turnover, (race.off_ms - race.open_ms) / SECOND_MS);
-        let opinions: Vec<u64> = race
-            .chances
-            .iter()
-            .map(|chance| chance * rng.between(50..=150))
-            .collect();
-        let total: u64 = opinions.iter().sum();
-        let flat: u64 = opinions.iter().map(|o| o.isqrt()).sum();
-        let bets = opinions.iter().map(|opinion| Bets {
-            win: 1 + bet * opinion / total,
-            place: 1 + bet / 2 * opinion.isqrt() / flat,
-            closed: None,
-        });
+    pub(crate) fn new(kind: PoolKind) -> Self {
         Self {
-            bets: bets.collect(),
-            turnover,
+            kind,
+            stakes: BTreeMap::new(),
+            total: 0,
         }
     }
 
-    /// Takes the bets since the last call: a few, on better horses more often.
-    pub(crate) fn take_bets(&mut self, seconds_to_off: u64, chances: &[u64], rng: &mut Rng) {
-        let arrived =
-            bet_so_far(self.turnover, seconds_to_off).saturating_sub(self.total(|bets| bets.win));
-        let punters = rng.between(6..=12);
-        for _ in 0..punters {
-            let chance = |index: usize| match self.bets[index].closed {
-                None => chances[index],
-                Some(_) => 0,
-            };
-            let win = rng.weighted(chances.len(), chance);
-            let place = rng.weighted(chances.len(), |index| chance(index).isqrt());
-            self.bets[win].win += arrived / punters;
-            self.bets[place].place += arrived / 2 / punters;
+    pub(crate) fn add(&mut self, combination: Combination, cents: u64) {
+        if cents > 0 {
+            *self.stakes.entry(combination).or_default() += cents;
+            self.total += cents;
         }
     }
 
-    pub(crate) fn suspend(&mut self, runner: usize) {
-        self.bets[runner].closed = Some(PriceState::Suspended);
-    }
-
+    /// Takes the stakes on a runner out of the pool.
     pub(crate) fn refund(&mut self, runner: usize) {
-        let before = self.total(|bets| bets.win);
-        self.bets[runner] = Bets {
-            win: 0,
-            place: 0,
-            closed: Some(PriceState::Scratched),
-        };
-        self.turnover = self.turnover * self.total(|bets| bets.win) / before;
+        self.stakes
+            .retain(|combination, _| combination & (1 << runner) == 0);
+        self.total = self.stakes.values().sum();
     }
 
-    /// Reinstates a refunded runner, with bets in proportion to its chance.
-    pub(crate) fn reinstate(&mut self, runner: usize, chances: &[u64]) {
-        let running = |index: &usize| self.bets[*index].closed.is_none();
-        let others: u64 = (0..chances.len()).filter(running).map(|i| chances[i]).sum();
-        let before = self.total(|bets| bets.win);
-        let worth = |total: u64| 1 + total * chances[runner] / others;
-        self.bets[runner] = Bets {
-            win: worth(before),
-            place: worth(self.total(|bets| bets.place)),
-            closed: None,
-        };
-        self.turnover = self.turnover * self.total(|bets| bets.win) / before;
+    /// What a unit of stake would pay if the combination won without a dead heat: as many thousandths as ten units pay
+    /// cents. None if nobody has bet on it.
+    pub(crate) fn price(&self, combination: Combination) -> Option<u64> {
+        self.pays(combination, (1, self.kind.rules().1.len() as u64))
     }
 
-    /// Closes betting on all runners.
-    pub(crate) fn close(&mut self, state: PriceState) {
-        for bets in &mut self.bets {
-            if bets.closed != Some(PriceState::Scratched) {
-                bets.closed = Some(state);
+    /// What a share of the pool, a fraction, pays for a stake on a combination.
+    fn pays(&self, combination: Combination, (part, of): (u64, u64)) -> Option<u64> {
+        let stake = self.stakes.get(&combination)?;
+        Some(self.total * PAID_OUT_THOUSANDTHS * part / (stake * of))
+    }
+
+    /// The combinations that won, and what each pays for a unit, in cents. Those of a dead heat share their portion.
+    /// The portion of combinations that nobody has bet on goes to the others. None is left if nobody has won.
+    pub(crate) fn dividends(&self, finish: &Finish) -> Vec<(Combination, u64)> {
+        let portions = self.kind.rules().1.iter().map(|positions| {
+            let mut winners = finish.combinations(positions);
+            winners.retain(|combination| self.stakes.contains_key(combination));
+            winners
+        });
+        let portions: Vec<_> = portions.filter(|winners| !winners.is_empty()).collect();
+        let mut shares: Vec<(Combination, (u64, u64))> = Vec::new();
+        for winners in &portions {
+            let parts = (portions.len() * winners.len()) as u64;
+            for winner in winners {
+                match shares.iter_mut().find(|(known, _)| known == winner) {
+                    Some((_, (part, of))) => (*part, *of) = (*part * parts + *of, *of * parts),
+                    None => shares.push((*winner, (1, parts))),
+                }
             }
         }
+        let dividend = |(winner, share)| {
+            let cents = self.pays(winner, share)? / BREAKAGE_CENTS * BREAKAGE_CENTS;
+            // Never less than the stake.
+            Some((winner, cents.max(UNIT_CENTS)))
+        };
+        shares.into_iter().filter_map(dividend).collect()
     }
-
-    fn total(&self, of: impl Fn(&Bets) -> u64) -> u64 {
-        self.bets.iter().map(of).sum()
-    }
-
-    /// Why a runner has no price.
-    pub(crate) fn closed(&self, runner: usize) -> Option<PriceState> {
-        self.bets[runner].closed
-    }
-
-    /// The win dividend, stake included.
-    pub(crate) fn win(&self, runner: usize) -> Option<Odds> {
-        let bets = self.bets[runner];
-        let price = self.total(|b| b.win) * PAID_OUT_THOUSANDTHS;
-        bets.closed.is_none().then(|| dividend(price / bets.win))
-    }
-
-    /// The number of places that are paid.
-    pub(crate) fn places(&self) -> usize {
-        let refunded = Some(PriceState::Scratched);
-        let running = self.bets.iter().filter(|b| b.closed != refunded).count();
-        if running < 7 { 2 } else { 3 }
-    }
-
-    /// The lowest place dividend, stake included; never more than a win.
-    pub(crate) fn place(&self, runner: usize) -> Option<Odds> {
-        let price = self.total(|b| b.place) * PAID_OUT_THOUSANDTHS / self.places() as u64;
-        let win = self.win(runner)?;
-        Some(dividend(price / self.bets[runner].place).min(win))
-    }
-}
-
-/// How much of the turnover has been bet with so many seconds to go.
-fn bet_so_far(turnover: u64, seconds_to_off: u64) -> u64 {
-    turnover * FLOW_SECONDS.pow(2) / (FLOW_SECONDS + seconds_to_off).pow(2)
-}
-
-/// Rounded down, to tenths under 10 and to whole numbers above, between 1.0 and 999.
-fn dividend(thousandths: u64) -> Odds {
-    let step = if thousandths < 10_000 { 100 } else { 1_000 };
-    let rounded = (thousandths / step * step).clamp(1_000, PRICE_MAX);
-    u32::try_from(rounded)
-        .ok()
-        .and_then(|t| Odds::from_thousandths(t).ok())
-        .expect("1.0 to 999 are odds")
 }

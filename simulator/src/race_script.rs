@@ -1,16 +1,18 @@
 //! [`RaceScript`]: the events of one race.
 
 use events::{
-    Amount, Currency, Dividend, DividendStatus, DividendsDeclared, Event, FinishTime, GoingChanged,
-    Odds, OddsQuoted, Outcome, QuotedRunner, RaceKey, RaceStatus, RaceStatusChanged,
-    ResultDeclared, ResultRunner, ResultStatus, ResultVoided, RiderChanged, RunnerReinstated,
-    RunnerWithdrawn, Text,
+    Currency, Dividend, DividendStatus, DividendsDeclared, Event, FinishTime, GoingChanged,
+    MarketQuoted, Odds, OddsQuoted, Outcome, PoolInvested, QuotedRunner, RaceKey, RaceStatus,
+    RaceStatusChanged, ResultDeclared, ResultRunner, ResultStatus, ResultVoided, RiderChanged,
+    RunnerReinstated, RunnerWithdrawn, Text,
 };
 
 use crate::card::RacePlan;
 use crate::finish::Finish;
-use crate::pool::Pool;
+use crate::pool::{PoolKind, amount};
 use crate::rng::Rng;
+use crate::source::{RACECOURSE, TOTE};
+use crate::tote::Tote;
 use crate::twists::{Ending, Twists};
 use crate::units::{MINUTE_MS, SECOND_MS};
 use crate::words::{JOCKEYS, text};
@@ -23,25 +25,32 @@ const AMENDED_AFTER_MS: u64 = 10 * MINUTE_MS;
 /// The shares of the first to the fifth in a race's stakes, in thousandths.
 const STAKES_SPLIT: [u64; 5] = [560, 220, 115, 60, 45];
 
+fn currency() -> Currency {
+    Currency::parse("HKD").expect("a code")
+}
+
 /// Appends an event of this type about the race.
 macro_rules! push {
-    ($script:expr, $at_ms:expr => $event:ident { $($fields:tt)* }) => {{
+    ($script:expr, $source:expr, $at_ms:expr => $event:ident { $($fields:tt)* }) => {{
         let RaceKey { date, venue, race_number } = $script.key();
         let event = $event { date, venue, race_number, $($fields)* };
-        $script.push($at_ms, Event::$event(event));
+        $script.push($source, $at_ms, Event::$event(event));
     }};
 }
 
+/// The milliseconds after midnight, the source and the event.
+pub(crate) type ScriptedEvent = (u64, &'static str, Event);
+
 pub(crate) struct RaceScript<'a> {
     pub(crate) race: &'a RacePlan,
-    pub(crate) twists: &'a Twists,
+    pub(crate) twists: Twists,
     /// The current jockeys, in the order of the card.
     riders: Vec<Text>,
-    events: Vec<(u64, Event)>,
+    events: Vec<ScriptedEvent>,
 }
 
 impl<'a> RaceScript<'a> {
-    pub(crate) fn new(race: &'a RacePlan, twists: &'a Twists) -> Self {
+    pub(crate) fn new(race: &'a RacePlan, twists: Twists) -> Self {
         let riders = race.card.runners.iter().map(|r| r.jockey.clone());
         Self {
             race,
@@ -51,68 +60,68 @@ impl<'a> RaceScript<'a> {
         }
     }
 
-    /// All events of the race behind its card, with their milliseconds after midnight.
-    pub(crate) fn events(mut self, rng: &mut Rng) -> Vec<(u64, Event)> {
+    /// All events of the race behind its card, and its pools at the end.
+    pub(crate) fn events(mut self, rng: &mut Rng) -> (Vec<ScriptedEvent>, Tote<'a>) {
         if let Some((at_ms, going)) = &self.race.rain {
-            push!(self, *at_ms => GoingChanged { going: going.clone() });
+            push!(self, RACECOURSE, *at_ms => GoingChanged { going: going.clone() });
         }
         self.status(self.race.open_ms, RaceStatus::Open, None);
-        let pool = self.bet(rng);
+        let mut tote = self.bet(rng);
         if self.twists.ending == Ending::Abandoned {
-            self.abandon(pool);
+            self.abandon(&mut tote, rng);
         } else {
-            self.run(&pool, rng);
+            self.run(&tote, rng);
         }
-        self.events
+        (self.events, tote)
     }
 
-    fn run(&mut self, pool: &Pool, rng: &mut Rng) {
+    fn run(&mut self, tote: &Tote<'_>, rng: &mut Rng) {
         let race = self.race;
-        let finish = Finish::of(race, self.twists, rng);
+        let finish = Finish::of(race, &self.twists, rng);
         let finish_ms = race.off_ms + finish.last_finish_ms();
         let official_ms = finish_ms + OFFICIAL_AFTER_MS;
-        // The last quote is what is paid.
-        self.quote(race.close_ms(), pool);
+        self.quote_tote(race.close_ms(), tote);
+        self.quote_pairs(race.close_ms(), tote);
         self.status(race.close_ms(), RaceStatus::Closed, None);
         self.status(race.off_ms, RaceStatus::Off, None);
         self.status(finish_ms, RaceStatus::Finished, None);
-        let provisional = self.result(1, ResultStatus::Provisional, None, &finish, pool);
-        self.push(finish_ms + PROVISIONAL_AFTER_MS, provisional);
+        let provisional = self.result(1, ResultStatus::Provisional, None, &finish, tote);
+        self.push(RACECOURSE, finish_ms + PROVISIONAL_AFTER_MS, provisional);
         if self.twists.ending == Ending::Voided {
             self.void(official_ms, 2, "Void: the starter had recalled the field");
             self.pay(official_ms, DividendStatus::Refund, Vec::new());
             return;
         }
-        let official = self.result(2, ResultStatus::Official, None, &finish, pool);
-        self.push(official_ms, official);
+        let official = self.result(2, ResultStatus::Official, None, &finish, tote);
+        self.push(RACECOURSE, official_ms, official);
         self.status(official_ms, RaceStatus::Result, None);
-        let dividends = self.dividends(&finish, pool);
+        let dividends = tote.dividends(&finish);
         self.pay(official_ms, DividendStatus::Official, dividends);
         if self.twists.ending == Ending::Amended {
             let (finish, winner) = finish.without_its_winner();
             let name = &race.card.runners[winner].horse_name;
             let reason = text(&format!("{name} is disqualified for careless riding"));
-            let amended = self.result(3, ResultStatus::Official, Some(reason), &finish, pool);
-            self.push(official_ms + AMENDED_AFTER_MS, amended);
+            let amended = self.result(3, ResultStatus::Official, Some(reason), &finish, tote);
+            self.push(RACECOURSE, official_ms + AMENDED_AFTER_MS, amended);
         }
     }
 
     pub(crate) fn status(&mut self, at_ms: u64, status: RaceStatus, reason: Option<&str>) {
-        push!(self, at_ms => RaceStatusChanged {
+        push!(self, RACECOURSE, at_ms => RaceStatusChanged {
             status,
             reason: reason.map(text),
         });
     }
 
     pub(crate) fn withdraw(&mut self, at_ms: u64, runner: usize, reason: &str) {
-        push!(self, at_ms => RunnerWithdrawn {
+        push!(self, RACECOURSE, at_ms => RunnerWithdrawn {
             horse_no: self.race.card.runners[runner].horse_no.clone(),
             reason: Some(text(reason)),
         });
     }
 
     pub(crate) fn reinstate(&mut self, at_ms: u64, runner: usize, reason: &str) {
-        push!(self, at_ms => RunnerReinstated {
+        push!(self, RACECOURSE, at_ms => RunnerReinstated {
             horse_no: self.race.card.runners[runner].horse_no.clone(),
             reason: Some(text(reason)),
         });
@@ -127,82 +136,67 @@ impl<'a> RaceScript<'a> {
         self.riders[runner] = text(rng.pick(&free));
         let over = u16::try_from(rng.below(3)).unwrap_or(0);
         let declared = &self.race.card.runners[runner];
-        push!(self, at_ms => RiderChanged {
+        push!(self, RACECOURSE, at_ms => RiderChanged {
             horse_no: declared.horse_no.clone(),
             jockey: self.riders[runner].clone(),
             weight: (over > 0).then_some(declared.weight + over),
         });
     }
 
-    pub(crate) fn quote(&mut self, at_ms: u64, pool: &Pool) {
-        let runners = self.race.card.runners.iter().enumerate();
-        let quoted = runners.map(|(index, runner)| QuotedRunner {
+    /// Quotes the win and the place price of each runner.
+    pub(crate) fn quote(
+        &mut self,
+        source: &'static str,
+        at_ms: u64,
+        tote: &Tote<'_>,
+        prices: &[[Option<Odds>; 2]],
+    ) {
+        let runners = self.race.card.runners.iter().zip(prices).enumerate();
+        let quoted = runners.map(|(index, (runner, [win, place]))| QuotedRunner {
             horse_no: runner.horse_no.clone(),
             horse_name: None,
             number: Some(runner.number),
-            win: pool.win(index),
-            place: pool.place(index),
-            state: pool.closed(index),
+            win: *win,
+            place: *place,
+            state: tote.closed(1 << index),
         });
-        push!(self, at_ms => OddsQuoted {
+        push!(self, source, at_ms => OddsQuoted {
             runners: quoted.collect(),
         });
     }
 
+    /// Quotes the pools of pairs, and states the totals of all.
+    pub(crate) fn quote_pairs(&mut self, at_ms: u64, tote: &Tote<'_>) {
+        for kind in [PoolKind::Quinella, PoolKind::QuinellaPlace] {
+            push!(self, TOTE, at_ms => MarketQuoted {
+                market: kind.code(),
+                prices: tote.pair_prices(kind),
+            });
+        }
+        for pool in tote.pools().iter().filter(|pool| pool.total > 0) {
+            push!(self, TOTE, at_ms => PoolInvested {
+                pool: pool.kind.code(),
+                currency: currency(),
+                invested: amount(pool.total),
+            });
+        }
+    }
+
     fn void(&mut self, at_ms: u64, revision: u32, reason: &str) {
-        push!(self, at_ms => ResultVoided {
+        push!(self, RACECOURSE, at_ms => ResultVoided {
             revision,
             reason: Some(text(reason)),
         });
     }
 
-    fn pay(&mut self, at_ms: u64, status: DividendStatus, dividends: Vec<Dividend>) {
-        push!(self, at_ms => DividendsDeclared {
+    pub(crate) fn pay(&mut self, at_ms: u64, status: DividendStatus, dividends: Vec<Dividend>) {
+        push!(self, TOTE, at_ms => DividendsDeclared {
             revision: 1,
             status,
             reason: None,
-            currency: Currency::parse("HKD").expect("a code"),
+            currency: currency(),
             dividends,
         });
-    }
-
-    /// The win and place dividends: the last prices, of which horses in a dead heat have their shares.
-    fn dividends(&self, finish: &Finish, pool: &Pool) -> Vec<Dividend> {
-        let places = pool.places();
-        let amount = |hundredths| Amount::from_hundredths(hundredths).expect("in range");
-        // Ten units pay as many hundredths as one pays thousandths, and never less than the stake.
-        let line = |name, runner: usize, odds: Odds, among: usize| Dividend {
-            pool: events::PoolCode::parse(name).expect("a code"),
-            combination: vec![self.race.card.runners[runner].number],
-            unit: amount(1_000),
-            dividend: Some(amount(
-                (u64::from(odds.thousandths()) / among as u64 / 10 * 10).max(1_000),
-            )),
-            state: None,
-        };
-        let mut lines = Vec::new();
-        let mut before = 0;
-        for group in &finish.placed {
-            let sharing = group.runners.len();
-            for &runner in &group.runners {
-                if before == 0 {
-                    lines.extend(
-                        pool.win(runner)
-                            .map(|odds| line("win", runner, odds, sharing)),
-                    );
-                }
-                if before < places {
-                    let paid = places - before;
-                    let among = sharing.div_ceil(paid);
-                    lines.extend(
-                        pool.place(runner)
-                            .map(|odds| line("place", runner, odds, among)),
-                    );
-                }
-            }
-            before += sharing;
-        }
-        lines
     }
 
     fn result(
@@ -211,7 +205,7 @@ impl<'a> RaceScript<'a> {
         status: ResultStatus,
         reason: Option<Text>,
         finish: &Finish,
-        pool: &Pool,
+        tote: &Tote<'_>,
     ) -> Event {
         let card = &self.race.card;
         let going = self.race.rain.as_ref().map(|(_, going)| going.clone());
@@ -222,13 +216,13 @@ impl<'a> RaceScript<'a> {
             going: going.or_else(|| card.going.clone()),
             status,
             reason,
-            runners: self.result_runners(finish, pool),
+            runners: self.result_runners(finish, tote),
             ..ResultDeclared::of(self.key(), revision)
         })
     }
 
     /// The placed runners in order, then the others.
-    fn result_runners(&self, finish: &Finish, pool: &Pool) -> Vec<ResultRunner> {
+    fn result_runners(&self, finish: &Finish, tote: &Tote<'_>) -> Vec<ResultRunner> {
         let mut runners = Vec::with_capacity(self.race.card.runners.len());
         for group in &finish.placed {
             let before = runners.len();
@@ -237,7 +231,7 @@ impl<'a> RaceScript<'a> {
                 position: u16::try_from(before + 1).ok(),
                 finish_time: FinishTime::from_hundredths(group.time).ok(),
                 stakes: Some(stakes),
-                ..self.result_runner(runner, pool)
+                ..self.result_runner(runner, tote)
             }));
         }
         let unplaced = finish.unplaced.iter();
@@ -246,20 +240,20 @@ impl<'a> RaceScript<'a> {
                 Outcome::parse(outcome).expect("the codes of the simulator are well formed"),
             ),
             finish_time: time.and_then(|time| FinishTime::from_hundredths(time).ok()),
-            ..self.result_runner(runner, pool)
+            ..self.result_runner(runner, tote)
         }));
         runners
     }
 
     /// A runner without its placing.
-    fn result_runner(&self, runner: usize, pool: &Pool) -> ResultRunner {
+    fn result_runner(&self, runner: usize, tote: &Tote<'_>) -> ResultRunner {
         let declared = &self.race.card.runners[runner];
         ResultRunner {
             horse_name: declared.horse_name.clone(),
             number: Some(declared.number),
             jockey: self.riders[runner].clone(),
             trainer: declared.trainer.clone(),
-            win_odds: pool.win(runner),
+            win_odds: tote.odds(PoolKind::Win, 1 << runner),
             stakes: Some(0),
             ..ResultRunner::of(declared.horse_no.clone())
         }
@@ -274,8 +268,8 @@ impl<'a> RaceScript<'a> {
         }
     }
 
-    fn push(&mut self, at_ms: u64, event: Event) {
-        self.events.push((at_ms, event));
+    fn push(&mut self, source: &'static str, at_ms: u64, event: Event) {
+        self.events.push((at_ms, source, event));
     }
 }
 

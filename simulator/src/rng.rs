@@ -13,6 +13,11 @@ impl Rng {
         Self(Uuid::new_v5(&NAMESPACE, label.as_bytes()).as_u64_pair().0)
     }
 
+    /// Other numbers, without a draw from these.
+    pub(crate) fn fork(&self, nth: u64) -> Self {
+        Self(Self(self.0 ^ nth).next())
+    }
+
     pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;

@@ -1,5 +1,7 @@
 //! [`Twists`]: the deviations of a race from its card.
 
+use std::ops::Range;
+
 use crate::card::RacePlan;
 use crate::day::{MeetingTime, RaceDay};
 use crate::meeting::MeetingPlan;
@@ -17,6 +19,8 @@ pub(crate) struct Twists {
     /// The place, from 0, of a dead heat.
     pub(crate) shared: Option<usize>,
     pub(crate) ending: Ending,
+    /// When the bookmaker is down, at all races.
+    pub(crate) outage_ms: Range<u64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,6 +71,7 @@ impl Twists {
             },
             shared,
             ending,
+            outage_ms: meeting.day.outage_ms(),
         }
     }
 }

@@ -104,7 +104,7 @@ impl Demo<'_> {
         let now = Moment::from(Timestamp::now());
         let is_over = events.last().is_none_or(|last| last.time < now);
         let timing = PublishTiming::OnSchedule;
-        let play = self.player.play(events, timing, None).boxed();
+        let play = self.player.play(day, pace, events, timing, None).boxed();
         if is_over {
             play.await?;
         } else {

@@ -11,7 +11,7 @@ use super::report::{Progress, Summary};
 use crate::clock::sleep_until;
 use crate::log::{Log, LogError, Outgoing, RACING};
 use crate::shutdown::Shutdown;
-use simulator::{Pace, RaceDay, script};
+use simulator::{Pace, RaceDay, publish_at, script};
 
 /// Maximum number of unacknowledged messages.
 const WINDOW: usize = 256;
@@ -69,14 +69,18 @@ impl Player {
         Ok(paces.last().map_or(EarlierRun::Different, EarlierRun::At))
     }
 
-    /// Publishes the events that the log does not have, until all are published or the process shuts down.
+    /// Publishes those events of a day that the log does not have, until all are published or the process shuts down.
+    /// Shows which of its sources are alive.
     pub(super) async fn play(
         &self,
+        day: RaceDay,
+        pace: Pace,
         events: Vec<Envelope>,
         timing: PublishTiming,
         mut progress: Option<Progress>,
     ) -> anyhow::Result<Summary> {
-        let _alive = self.log.show_alive(simulator::SOURCE.to_owned());
+        let alive = move || day.sources_alive(&pace, Timestamp::now());
+        let _alive = self.log.show_alive(alive);
         let mut summary = Summary::new();
         summary.read = events.len() as u64;
         let missing = self.missing(events).await?;
@@ -84,7 +88,7 @@ impl Player {
         summary.duplicates = summary.read;
         let mut appender = self.log.appender(WINDOW);
         for envelope in missing {
-            let due = envelope.time.timestamp();
+            let due = publish_at(&envelope);
             if timing == PublishTiming::OnSchedule && due > Timestamp::now() {
                 appender.flush().await?;
                 tokio::select! {

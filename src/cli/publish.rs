@@ -62,7 +62,7 @@ impl Publish {
         };
         let log = self.nats.connect().await?;
         log.state_or_create(RACING).await?;
-        let _alive = self.alive.map(|source| log.show_alive(source));
+        let _alive = (self.alive).map(|source| log.show_alive(move || vec![source.clone()]));
         let mut appender = log.appender(WINDOW);
         let mut summary = Summary::new();
         let mut progress = Progress::new("publishing", 0);

@@ -15,8 +15,10 @@ use simulator::{RaceDay, VENUES, script};
 #[derive(Debug, Args)]
 #[command(
     after_help = "Two meetings on one date, with everything that can happen on one: withdrawn runners, a dead heat, an \
-                  amended result, a void race, an abandoned race, and one after midnight.\n\nExamples:\n  railbird \
-                  simulate --speed 60 --seed 7 --date 2026-11-28\n  railbird simulate --speed max --date 2026-11-21"
+                  amended result, a void race, an abandoned race, and one after midnight. A tote quotes its pools and \
+                  pays their dividends; a bookmaker, which is down for eight minutes, and an exchange quote fixed \
+                  odds.\n\nExamples:\n  railbird simulate --speed 60 --seed 7 --date 2026-11-28\n  railbird simulate \
+                  --speed max --date 2026-11-21"
 )]
 pub(super) struct Simulate {
     /// Races of each meeting; with 4 or more, everything happens.
@@ -67,7 +69,7 @@ impl Simulate {
         let events = script(&day, &pace);
         let progress = Progress::new("simulating", events.len() as u64);
         let mut signals = Signals::install()?;
-        let mut playing = std::pin::pin!(player.play(events, when, Some(progress)));
+        let mut playing = std::pin::pin!(player.play(day, pace, events, when, Some(progress)));
         let summary = tokio::select! {
             summary = &mut playing => summary?,
             () = signals.next() => {

@@ -1,6 +1,7 @@
 //! The messages by which feeders show that they are alive, on core NATS.
 
 use std::convert::Infallible;
+use std::fmt::Display;
 use std::time::Duration;
 
 use async_nats::HeaderMap;
@@ -42,21 +43,27 @@ impl Log {
         }
     }
 
-    /// Shows every 10 seconds that a source is alive, until the handle is dropped or the connection is closed.
-    pub fn show_alive(&self, source: String) -> AbortOnDropHandle<()> {
-        AbortOnDropHandle::new(tokio::spawn(self.clone().keep_alive(source)))
+    /// Shows every 10 seconds that the sources that are then `up` are alive, until the handle is dropped or the
+    /// connection is closed.
+    pub fn show_alive<S: Display + Send + 'static>(
+        &self,
+        up: impl Fn() -> Vec<S> + Send + 'static,
+    ) -> AbortOnDropHandle<()> {
+        AbortOnDropHandle::new(tokio::spawn(self.clone().keep_alive(up)))
     }
 
-    pub(crate) async fn keep_alive(self, source: String) {
+    pub(crate) async fn keep_alive<S: Display + Send>(self, up: impl Fn() -> Vec<S> + Send) {
         let mut ticks = interval(ALIVE_EVERY);
         loop {
             ticks.tick().await;
-            let subject = format!("{ALIVE}{source}");
-            let sent = self
-                .server
-                .publish_core(subject, HeaderMap::new(), Vec::new());
-            if let Err(error) = sent.await {
-                return tracing::warn!(%error, source, "the source cannot show that it is alive");
+            for source in up() {
+                let subject = format!("{ALIVE}{source}");
+                let sent = self
+                    .server
+                    .publish_core(subject, HeaderMap::new(), Vec::new());
+                if let Err(error) = sent.await {
+                    return tracing::warn!(%error, %source, "the source cannot show that it is alive");
+                }
             }
         }
     }

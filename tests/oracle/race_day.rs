@@ -32,8 +32,10 @@ pub(crate) struct Race {
     results: Vec<Value>,
     /// Every statement of the dividends.
     dividends: Vec<Value>,
-    /// Every quote with its sequence.
+    /// Every quote of runners with its sequence.
     quotes: Vec<(u64, Value)>,
+    /// The latest prices by combination, of each other market.
+    markets: BTreeMap<String, BTreeMap<Vec<u64>, Value>>,
 }
 
 impl RaceDay {
@@ -75,6 +77,14 @@ impl RaceDay {
             "racing.result.declared.v1" | "racing.result.voided.v1" => race.results.push(event),
             "racing.dividends.declared.v1" => race.dividends.push(data),
             "racing.odds.quoted.v1" => race.quotes.push((seq, event)),
+            "racing.market.quoted.v1" => {
+                let market = race.markets.entry(text(&data["market"])).or_default();
+                for price in data["prices"].as_array().unwrap() {
+                    let numbers = price["combination"].as_array().unwrap();
+                    let numbers = numbers.iter().map(|number| number.as_u64().unwrap());
+                    market.insert(numbers.collect(), price.clone());
+                }
+            }
             other => panic!("an unknown type {other}"),
         }
     }
@@ -141,12 +151,19 @@ impl RaceDay {
 }
 
 impl Race {
-    /// The expected lines of `/dividends`: win, then place.
+    /// The expected lines of `/dividends`, pool by pool.
     pub(crate) fn dividends(&self) -> Option<Vec<Value>> {
         let in_force = (self.dividends.iter()).max_by_key(|data| data["revision"].as_u64())?;
         let lines = in_force["dividends"].as_array().unwrap();
         let of = |pool: &'static str| lines.iter().filter(move |line| line["pool"] == pool);
-        Some(of("win").chain(of("place")).cloned().collect())
+        let pools = ["win", "place", "quinella", "quinella_place"];
+        Some(pools.into_iter().flat_map(of).cloned().collect())
+    }
+
+    /// The expected `prices` of `?market=`, by market.
+    pub(crate) fn markets(&self) -> impl Iterator<Item = (&String, Vec<&Value>)> {
+        let markets = self.markets.iter();
+        markets.map(|(market, prices)| (market, prices.values().collect()))
     }
 
     /// The result in force: the highest revision, and of equal ones the later.
@@ -295,14 +312,24 @@ impl Race {
         self.results.iter().map(row).collect()
     }
 
-    /// The runners of `/api/v1/odds/{date}/{race_number}`.
-    pub(crate) fn board(&self) -> Vec<Value> {
+    /// The sources, in the order of their first quotes.
+    pub(crate) fn sources(&self) -> Vec<String> {
+        let mut sources = Vec::new();
+        for (_, event) in &self.quotes {
+            let source = text(&event["source"]);
+            if !sources.contains(&source) {
+                sources.push(source);
+            }
+        }
+        sources
+    }
+
+    /// The runners of `/api/v1/odds/{date}/{race_number}?source=`.
+    pub(crate) fn board(&self, source: &str) -> Vec<Value> {
         let mut rows: BTreeMap<u64, Value> = BTreeMap::new();
-        for quoted in self
-            .quotes
-            .iter()
-            .flat_map(|(_, event)| event["data"]["runners"].as_array().unwrap())
-        {
+        let of_source = (self.quotes.iter()).filter(|(_, event)| event["source"] == source);
+        let runners = of_source.flat_map(|(_, event)| event["data"]["runners"].as_array().unwrap());
+        for quoted in runners {
             let row = rows
                 .entry(quoted["number"].as_u64().unwrap())
                 .or_insert_with(|| {

@@ -80,7 +80,8 @@ impl Feeder {
         self.state.lock().interrupt();
         let feeding = feed(self.server.clone(), self.host, Arc::clone(&self.state));
         let log = Log::simulated(self.server.connect(self.host));
-        let alive = log.keep_alive(self.state.lock().script.source());
+        let source = self.state.lock().script.source();
+        let alive = log.keep_alive(move || vec![source.clone()]);
         let tasks = [feeding.boxed(), alive.boxed()];
         self.tasks = tasks
             .map(|task| AbortOnDropHandle::new(self.machine.spawn(task)))

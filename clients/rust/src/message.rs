@@ -16,6 +16,8 @@ pub enum Message {
     RunnerUpdate(RunnerUpdate),
     ResultUpdate(ResultUpdate),
     DividendsUpdate(DividendsUpdate),
+    /// A card was declared or replaced, or the going has changed.
+    CardUpdate(CardUpdate),
     /// All snapshots or all missed messages have been sent.
     SnapshotComplete(SnapshotComplete),
     Heartbeat(Heartbeat),
@@ -232,6 +234,36 @@ pub struct Dividend {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct CardUpdate {
+    #[serde(flatten)]
+    pub header: UpdateHeader,
+    #[serde(default)]
+    pub race_name: String,
+    #[serde(default)]
+    pub going: String,
+    pub status: String,
+    /// The scheduled off, RFC 3339; empty if it is not known.
+    #[serde(default)]
+    pub off_time: String,
+    pub runners: Vec<CardRunner>,
+    pub withdrawn: Vec<CardRunner>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct CardRunner {
+    pub horse_no: String,
+    #[serde(default)]
+    pub horse_name: String,
+    #[serde(default)]
+    pub number: u16,
+    #[serde(default)]
+    pub jockey: String,
+    /// Why the runner is withdrawn.
+    #[serde(default)]
+    pub reason: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct SnapshotComplete {
     #[serde(flatten)]
     pub position: Position,
@@ -291,6 +323,7 @@ impl Message {
             Self::RunnerUpdate(update) => Some(&update.header),
             Self::ResultUpdate(update) => Some(&update.header),
             Self::DividendsUpdate(update) => Some(&update.header),
+            Self::CardUpdate(update) => Some(&update.header),
             _ => None,
         }
     }

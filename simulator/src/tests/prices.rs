@@ -3,13 +3,15 @@
 use events::{Odds, OddsQuoted};
 
 use super::*;
+use crate::source::{BOOKMAKER, EXCHANGE, TOTE};
 
 /// The part of all bets that the pools keep.
 const TAKEOUT: f64 = 0.175;
 
+/// A quote of the tote.
 fn quote(envelope: &Envelope) -> Option<&OddsQuoted> {
     match &envelope.event {
-        Event::OddsQuoted(quote) => Some(quote),
+        Event::OddsQuoted(quote) if envelope.source == TOTE => Some(quote),
         _ => None,
     }
 }
@@ -41,6 +43,30 @@ proptest! {
     #![proptest_config(some())]
 
     #[test]
+    fn the_exchange_has_a_smaller_margin_than_the_bookmaker_and_both_have_their_ladders(day in full_days()) {
+        for envelope in in_life(&day) {
+            let Event::OddsQuoted(quote) = &envelope.event else { continue };
+            let wins = quote.runners.iter().filter_map(|r| r.win.map(Odds::thousandths));
+            let book: f64 = wins.clone().map(|price| 1000.0 / f64::from(price)).sum();
+            match envelope.source.as_str() {
+                _ if book == 0.0 => {}
+                BOOKMAKER => {
+                    prop_assert!((1.15..1.30).contains(&book), "{}", book);
+                    let halves = |price: u32| !(5_000..10_000).contains(&price) || price % 500 == 0;
+                    prop_assert!(wins.clone().all(|price| price <= 101_000 && halves(price)));
+                    prop_assert!(quote.runners.iter().all(|r| r.place <= r.win && r.place.is_some() == r.win.is_some()));
+                }
+                EXCHANGE => {
+                    prop_assert!((1.01..1.06).contains(&book), "{}", book);
+                    prop_assert!(wins.clone().all(|price| price % 10 == 0));
+                    prop_assert!(quote.runners.iter().all(|r| r.place.is_none()));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    #[test]
     fn prices_are_those_of_a_pool(day in full_days()) {
         for quote in in_life(&day).iter().filter_map(quote) {
             let prices: Vec<u32> = win(quote).into_values().flatten().collect();
@@ -49,7 +75,7 @@ proptest! {
                 prop_assert!(is_a_book(&prices), "{:?}", prices);
             }
             for runner in &quote.runners {
-                prop_assert!(runner.place <= runner.win && runner.place.is_some() == runner.win.is_some());
+                prop_assert_eq!(runner.place.is_some(), runner.win.is_some());
                 prop_assert_eq!(runner.state.is_some(), runner.win.is_none());
             }
         }
@@ -69,6 +95,9 @@ proptest! {
                         for runner in &quote.runners {
                             let scratched = runner.state == Some(PriceState::Scratched);
                             prop_assert_eq!(scratched, out.contains(&runner.horse_no));
+                        }
+                        if envelope.source != TOTE {
+                            continue;
                         }
                         let now = win(quote);
                         if std::mem::take(&mut refunded) {

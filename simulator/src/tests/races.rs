@@ -30,7 +30,7 @@ proptest! {
             });
             match off {
                 Some(off) => prop_assert_eq!(card(&race).off_time, Some(off.time), "{}", key),
-                None => prop_assert!(matches!(&race[race.len() - 1].event,
+                None => prop_assert!(matches!(&race[race.len() - 2].event,
                     Event::RaceStatusChanged(fact) if fact.status == RaceStatus::Abandoned)),
             }
         }
@@ -54,6 +54,10 @@ proptest! {
                     }
                     Event::OddsQuoted(quote) => {
                         let inspected = now == Scheduled && quote.runners.iter().all(|r| r.state.is_some());
+                        prop_assert!(now == Open || inspected, "a quote when {:?}", now);
+                    }
+                    Event::MarketQuoted(quote) => {
+                        let inspected = now == Scheduled && quote.prices.iter().all(|price| price.state.is_some());
                         prop_assert!(now == Open || inspected, "a quote when {:?}", now);
                     }
                     Event::ResultDeclared(result) => {
