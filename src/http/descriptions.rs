@@ -1,4 +1,4 @@
-//! The documents that describe the interfaces, besides [`events::SCHEMAS`]: files in `schemas/`, which tests make of the
+//! The documents that describe the interfaces, beside [`events::SCHEMAS`]: files in `schemas/`, which tests make of
 //! types.
 
 use serde_json::Value;

@@ -1,5 +1,5 @@
-//! Makes the documents that the service serves and that are files of the repository, of its types and tables. Tests compare them with the files; `UPDATE_GOLDEN=1` writes the
-//! files.
+//! Makes the documents that the service serves, and that are files of the repository, of its types and tables. Tests
+//! compare them with the files; `UPDATE_GOLDEN=1` writes the files.
 //!
 //! The parts are mounted in `src` where the types are that they describe.
 
