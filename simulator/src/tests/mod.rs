@@ -94,8 +94,8 @@ fn a_day_is_the_same_in_every_version() {
     assert_eq!(
         (events.len(), digest.finalize().to_hex().as_str()),
         (
-            3826,
-            "7720305cdb7162fe3c948b550332785f4088de5468cabb9b1a675bef1986d23b"
+            4874,
+            "974feb9c8ac375cbd0d9d62fcb0b2930344c754fb1a8a39ad033f79b15642108"
         )
     );
 }
