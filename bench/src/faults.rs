@@ -189,7 +189,7 @@ impl TestBed {
 
 /// Publishes events at a rate until it is stopped, and a quote at the end.
 async fn feed(log: Log, events_per_second: u64, stopped: watch::Receiver<bool>) -> Publisher {
-    let mut publisher = Publisher::new(log);
+    let mut publisher = Publisher::new(log, 0);
     let mut scenario = Scenario::new(7, &RACES, RUNNERS);
     publisher.publish_all(scenario.opening()).await;
     let mut tick = interval(Duration::from_micros(1_000_000 / events_per_second));

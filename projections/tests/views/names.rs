@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::common::{
-    Fact, Fixture, Race, card, day, dump, horse, key, pick, registered, result, rider, void,
+    Fact, Fixture, Race, card, day, dump, key, pick, registered, result, rider, void,
 };
 
 const RACE: Race = ("2026-11-21", "ST", 3);

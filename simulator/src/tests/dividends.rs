@@ -1,5 +1,5 @@
-//! An oracle of the pools of each race: it computes the stakes from the bets, and the odds and dividends from the stakes,
-//! with fractions, over every order of the finish that a dead heat leaves open.
+//! An oracle of the pools of each race: it computes the stakes from the bets, and the odds and dividends from the
+//! stakes, with fractions, over every order of the finish that a dead heat leaves open.
 
 use events::{
     Dividend, DividendState, DividendStatus, DividendsDeclared, Odds, OddsQuoted, ResultDeclared,

@@ -52,7 +52,7 @@ proptest! {
                 _ if book == 0.0 => {}
                 BOOKMAKER => {
                     prop_assert!((1.15..1.30).contains(&book), "{}", book);
-                    let halves = |price: u32| !(5_000..10_000).contains(&price) || price % 500 == 0;
+                    let halves = |price: u32| !(5_000..10_000).contains(&price) || price.is_multiple_of(500);
                     prop_assert!(wins.clone().all(|price| price <= 101_000 && halves(price)));
                     prop_assert!(quote.runners.iter().all(|r| r.place <= r.win && r.place.is_some() == r.win.is_some()));
                 }
