@@ -21,10 +21,10 @@ const RUNNERS: u16 = 3;
 /// How long a feeder waits for an acknowledgement before it publishes the event again.
 const ACK_TIMEOUT: Duration = Duration::from_secs(3);
 /// The pause before that, so that a cluster without a leader is not flooded.
+const RETRY_PAUSE: Duration = Duration::from_millis(100);
 /// After an event that took longer than this, a feeder publishes at its rate again, and not what it missed: floods are
 /// for the overload rig.
 const OUTAGE: Duration = Duration::from_secs(1);
-const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
 /// A feeder for each race, so that the events of a race are in its order.
 #[derive(Debug)]

@@ -418,6 +418,11 @@ async fn a_change_is_painted_once_and_not_in_every_frame() {
 const FOCUS_IS_VISIBLE: &str = "(() => { const at = document.activeElement; const { left, top } = at.getBoundingClientRect(); \
      return at.matches('a, button, summary') ? at.contains(document.elementFromPoint(left + 4, top + 8)) : true; })()";
 
+/// Counts the runners that a view has as soon as it is on the page.
+const WATCH_NEW_VIEWS: &str = "new MutationObserver(() => { const view = document.querySelector('.race-view'); \
+     if (view) window.rows_at_first ??= view.querySelectorAll('[data-horse]').length; \
+     }).observe(document.body, { childList: true, subtree: true })";
+
 #[tokio::test]
 async fn the_board_is_used_with_the_keyboard_alone() {
     let nats = Nats::start();
@@ -447,8 +452,11 @@ async fn the_board_is_used_with_the_keyboard_alone() {
     focus(&mut page, "Tab", "#race-ST-2 .links a").await;
     focus(&mut page, "Shift+Tab", "#race-ST-1 summary").await;
     focus(&mut page, "Tab", "#race-ST-2 .links a").await;
+    page.evaluate(WATCH_NEW_VIEWS).await;
     page.press("Enter").await;
     page.until("h1", "ST 2 THE ST HANDICAP 2").await;
+    // Rows that come after the focus would move what is focused out of view.
+    assert_eq!(page.evaluate("window.rows_at_first").await, 4);
     // The focus is at the heading of the new view.
     focus(&mut page, "Tab", "th.win button").await;
     page.press("Enter").await;

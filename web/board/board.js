@@ -181,12 +181,13 @@ export class Board {
     this.store.keep(this.date);
     document.title = `${view.title} – Railbird`;
     view.loaded?.();
+    this.painter.paintAll();
+    this.#tick();
     if (isByVisitor) {
       scrollTo(0, 0);
       view.element.querySelector("h1")?.focus({ preventScroll: true });
     }
     this.painter.quieten();
-    this.#tick();
   }
 
   /** Today's date in the zone of the service. */

@@ -31,6 +31,14 @@ export class Painter {
     this.#views.delete(view);
   }
 
+  /** Paints what waits at once, also while changes are held back: a new view is complete before it has the focus. */
+  paintAll() {
+    for (const view of [...this.#views]) {
+      this.#views.delete(view);
+      view.paint(false);
+    }
+  }
+
   /** The number of views that wait while the page is paused. */
   get waiting() {
     return this.#views.size;
