@@ -36,6 +36,8 @@ pub(crate) struct Race {
     quotes: Vec<(u64, Value)>,
     /// The latest prices by combination, of each other market.
     markets: BTreeMap<String, BTreeMap<Vec<u64>, Value>>,
+    /// What is invested in each pool.
+    pools: BTreeMap<String, Value>,
 }
 
 impl RaceDay {
@@ -84,6 +86,10 @@ impl RaceDay {
                     let numbers = numbers.iter().map(|number| number.as_u64().unwrap());
                     market.insert(numbers.collect(), price.clone());
                 }
+            }
+            "racing.pool.invested.v1" => {
+                let pool = text(&data["pool"]);
+                race.pools.insert(pool, data["invested"].clone());
             }
             other => panic!("an unknown type {other}"),
         }
@@ -158,6 +164,11 @@ impl Race {
         let of = |pool: &'static str| lines.iter().filter(move |line| line["pool"] == pool);
         let pools = ["win", "place", "quinella", "quinella_place"];
         Some(pools.into_iter().flat_map(of).cloned().collect())
+    }
+
+    /// The expected totals of `/sources`, by pool.
+    pub(crate) fn pools(&self) -> &BTreeMap<String, Value> {
+        &self.pools
     }
 
     /// The expected `prices` of `?market=`, by market.
