@@ -107,7 +107,7 @@ fn live_updates_are_rendered_on_request_and_do_not_change_the_views() {
         let step = projection
             .step(messages.iter().map(OwnedMessage::as_stored), live)
             .expect("a healthy store");
-        assert_eq!(step.updates.len(), 2 * usize::from(live));
+        assert_eq!(step.updates.len(), 3 * usize::from(live));
         dump(projection.store())
     });
     assert_eq!(dumps[0], dumps[1]);
