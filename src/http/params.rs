@@ -115,6 +115,10 @@ impl QueryParams {
         param.map(|(_, value)| value.as_str())
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Checks that all names are among these.
     ///
     /// # Errors

@@ -86,10 +86,12 @@ impl ApiRequest {
         path.check()?;
         check_utf8(&parts.uri)?;
         let query = QueryParams::parse(&parts.uri);
-        let mut known = [parameters, &["lang"]].concat();
-        known.sort_unstable();
-        query.check_names(&known)?;
-        query.language()?;
+        if !query.is_empty() {
+            let mut known = [parameters, &["lang"]].concat();
+            known.sort_unstable();
+            query.check_names(&known)?;
+            query.language()?;
+        }
         if let Some(min_seq) = min_seq(&parts.headers)? {
             wait_for(app, min_seq).await?;
         }
