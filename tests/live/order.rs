@@ -54,7 +54,7 @@ async fn a_socket_gets_the_open_races_and_then_every_update_in_order() {
             status("ST", 3, &second(5), "finished"),
         ])
         .await;
-    railbird.until_seq(seq).await;
+    railbird.until_published(seq).await;
 
     let mut socket = Socket::open(railbird.http, &railbird.key).await;
     let opening = socket.until("snapshot_complete").await;

@@ -271,7 +271,7 @@ async fn a_rebuild_beside_the_live_views_changes_no_byte_and_no_message_is_lost(
     let seq = nats
         .publish((0..500).map(|n| odds("ST", 1, &second(n), &[2.0, 3.0])))
         .await;
-    railbird.until_seq(seq).await;
+    railbird.until_published(seq).await;
     let mut socket = Socket::open(railbird.http, &railbird.key).await;
     socket.until("snapshot_complete").await;
     assert_eq!(

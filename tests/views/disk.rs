@@ -108,7 +108,7 @@ async fn a_rebuild_that_fails_leaves_the_live_views_in_force_and_nothing_on_disk
         .publish((0..500).map(|n| odds("ST", 1, &second(n), &[2.0, 3.0])))
         .await;
     let railbird = Railbird::start_in(&nats, data.path()).await;
-    railbird.until_seq(seq).await;
+    railbird.until_published(seq).await;
     let mut socket = Socket::open(railbird.http, &railbird.key).await;
     socket.until("snapshot_complete").await;
     let before = stores(data.path());
