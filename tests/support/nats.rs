@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use async_nats::jetstream::stream::{Config, DiscardPolicy};
 use railbird::log::{
-    LEASES, Log, LogMessage, NatsConfig, Outgoing, RACING, ReadPosition, Replicas,
+    LEASES, Log, LogError, LogMessage, NatsConfig, Outgoing, RACING, ReadPosition, Replicas,
 };
 use serde_json::Value;
 use socket2::{Domain, Socket, Type};
@@ -36,6 +36,18 @@ pub(super) struct Membership {
     pub(super) port: u16,
     /// Where the other servers are reached.
     pub(super) routes: Vec<SocketAddr>,
+}
+
+/// Repeats a request until it succeeds. A busy server, or one whose clock has just been moved, may miss the time that a
+/// request has.
+async fn patiently<T>(request: impl AsyncFn() -> Result<T, LogError>) -> T {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match request().await {
+            Ok(found) => return found,
+            Err(error) => assert!(Instant::now() < until, "{error}"),
+        }
+    }
 }
 
 impl Nats {
@@ -418,35 +430,21 @@ impl Nats {
 
     /// The log, for an administrator.
     pub(crate) async fn log(&self) -> Log {
-        let until = Instant::now() + PATIENCE;
         // Streams that this creates before the service does are as those of the service.
         let replicas = self.membership.as_ref().map_or("1", |_| "3");
         let nats = NatsConfig {
             replicas: Replicas::parse(replicas).unwrap(),
             ..NatsConfig::from(self.url_of("admin"))
         };
-        // A busy machine may take longer to connect than the time that a connection has.
-        let log = loop {
-            match Log::connect(nats.clone(), "test").await {
-                Ok(log) => break log,
-                Err(error) => assert!(Instant::now() < until, "{error}"),
-            }
-        };
-        log.state_or_create(RACING).await.unwrap();
+        let log = patiently(async || Log::connect(nats.clone(), "test").await).await;
+        patiently(async || log.state_or_create(RACING).await).await;
         log
     }
 
     /// The sequence of the last event of the log.
     pub(crate) async fn last_seq(&self) -> u64 {
         let log = self.log().await;
-        let until = Instant::now() + PATIENCE;
-        // A server whose clock has just been moved may miss the time that a request has.
-        loop {
-            match log.state(RACING).await {
-                Ok(state) => return state.last_seq,
-                Err(error) => assert!(Instant::now() < until, "{error}"),
-            }
-        }
+        patiently(async || log.state(RACING).await).await.last_seq
     }
 
     /// Waits until the log has this many messages.
