@@ -1,6 +1,7 @@
 //! [`FanOut`]: the shards of the live channel, and the way to them.
 
 use std::convert::Infallible;
+use std::io;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::thread;
@@ -54,19 +55,24 @@ impl ShardHandle {
     ) -> anyhow::Result<(Self, impl Future<Output = ()> + use<>)> {
         let (new_clients, receiver) = mpsc::unbounded_channel();
         let (alive, ended) = oneshot::channel::<Infallible>();
-        let runtime = Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.context(NOT_STARTED)?;
-        let shard = Self {
-            new_clients,
-            guard: ClientGuard::default(),
-            runtime: runtime.handle().clone(),
-        };
+        let (started, runtime) = std::sync::mpsc::sync_channel(1);
+        // The thread makes its runtime: one that has no thread cannot be dropped in async code.
         let run = move || {
             let _alive = alive;
+            let runtime = Builder::new_current_thread().enable_all().build()?;
+            // The other side waits for it.
+            let _ = started.send(runtime.handle().clone());
+            drop(started);
             shard::run(&runtime, context, receiver, turns);
+            io::Result::Ok(())
         };
         let thread = thread::Builder::new().name(format!("fan-out-{n}"));
         thread.spawn(run).context(NOT_STARTED)?;
+        let shard = Self {
+            new_clients,
+            guard: ClientGuard::default(),
+            runtime: runtime.recv().context(NOT_STARTED)?,
+        };
         Ok((shard, ended.map(drop)))
     }
 
