@@ -308,10 +308,8 @@ async fn every_status_and_header_of_the_service_is_described_and_no_other() {
     request(railbird.http, "GET", "/api/v1/meetings", &used_up).await;
     let paths = walk.document["paths"].as_object().unwrap().keys();
     let paths: Vec<String> = paths.cloned().collect();
-    let of_views: BTreeSet<&String> = paths
-        .iter()
-        .filter(|path| path.starts_with("/api/") && *path != ACCOUNT)
-        .collect();
+    let is_of_views = |path: &&String| path.starts_with("/api/") && *path != ACCOUNT;
+    let of_views: BTreeSet<&String> = paths.iter().filter(is_of_views).collect();
     let early = of_views.iter();
     let early = early.map(async |path| {
         let future = [("railbird-min-seq", "18446744073709551615")];
