@@ -21,6 +21,9 @@ pub enum RowKind {
     Unplaced = b'U',
     /// None: the horse is on a card only. The row is not served; it has the name and the trainer of the horse.
     Declared = b'D',
+    /// None: the horse was on a card or in a result, and no longer is. The row is empty: it tells which races an earlier
+    /// form of the horse is of.
+    Former = b'F',
 }
 
 impl RowKind {
@@ -31,6 +34,7 @@ impl RowKind {
             b'P' => Some((Self::Placed, row)),
             b'U' => Some((Self::Unplaced, row)),
             b'D' => Some((Self::Declared, row)),
+            b'F' => Some((Self::Former, row)),
             _ => None,
         }
     }
@@ -120,6 +124,19 @@ struct FormRunner<'a> {
 struct DeclaredRow<'a> {
     horse_name: &'a str,
     trainer: &'a str,
+}
+
+/// The horses on the card or in the result of a race.
+pub(crate) fn horses(race: &Race) -> impl Iterator<Item = &HorseNo> {
+    let carded = race.card.iter().flat_map(|card| &card.runners);
+    let placed = race.declared().iter().flat_map(|result| &result.runners);
+    let carded = carded.map(|runner| &runner.horse_no);
+    carded.chain(placed.map(|runner| &runner.horse_no))
+}
+
+/// Whether a stored row is of a horse that is in the race.
+pub(crate) fn is_current(row: &[u8]) -> bool {
+    row.first() != Some(&(RowKind::Former as u8))
 }
 
 /// The appearance of each horse on the card or in the result of a race.

@@ -8,7 +8,7 @@ use events::{
 };
 
 use crate::effect::Effect;
-use crate::horse_form::{self, Appearance};
+use crate::horse_form::{self, Appearance, RowKind};
 use crate::horse_profile::{self, FormNames, Horse};
 use crate::live::{LiveRace, LiveUpdate, races_open_between, render_replay_state, replay_period};
 use crate::log_clock::LogClock;
@@ -59,6 +59,8 @@ struct RaceEntry {
     ticks: Vec<u8>,
     /// The appearances of horses in the race, as they are stored or among the writes.
     appearances: BTreeMap<HorseNo, Appearance>,
+    /// The horses that were in the race at any time since it was last written.
+    horses: BTreeSet<HorseNo>,
     /// The markets whose states differ from the stored ones.
     changed_markets: BTreeSet<MarketKey>,
     /// The state differs from the stored one.
@@ -227,6 +229,8 @@ impl PendingWrites {
             }
             Effect::Changed | Effect::Stated { .. } => {
                 (entry.state_changed, entry.facts_changed) = (true, true);
+                let horses = horse_form::horses(&entry.live.race);
+                entry.horses.extend(horses.cloned());
                 self.keys += 7 + 3 * runner_count(&recorded.envelope.event);
             }
         }
@@ -289,6 +293,7 @@ impl PendingWrites {
         Ok(RaceEntry {
             changed_markets: BTreeSet::new(),
             appearances: horse_form::appearances(key, &live.race),
+            horses: BTreeSet::new(),
             live,
             ticks,
             state_changed: false,
@@ -413,17 +418,18 @@ impl PendingWrites {
         writes.insert(keys::dividends(key), dividends);
         let appearances = horse_form::appearances(key, race);
         let earlier = std::mem::replace(&mut entry.appearances, appearances);
-        let horses: HashSet<_> = earlier.keys().chain(entry.appearances.keys()).collect();
+        let mut horses = std::mem::take(&mut entry.horses);
+        horses.extend(earlier.keys().chain(entry.appearances.keys()).cloned());
         for horse_no in horses {
-            let before = earlier.get(horse_no);
-            let now = entry.appearances.get(horse_no);
-            if before == now {
+            let before = earlier.get(&horse_no);
+            let now = entry.appearances.get(&horse_no);
+            if now.is_some() && before == now {
                 continue;
             }
-            let row = now.map(|appearance| appearance.row.clone());
-            self.writes.insert(keys::form_row(horse_no, key), row);
-            self.horse(horse_no)?.recount(before, now);
-            self.dirty_horses.insert(horse_no.clone());
+            let row = now.map_or_else(|| vec![RowKind::Former as u8], |now| now.row.clone());
+            self.writes.insert(keys::form_row(&horse_no, key), Some(row));
+            self.horse(&horse_no)?.recount(before, now);
+            self.dirty_horses.insert(horse_no);
         }
         Ok(())
     }
@@ -495,6 +501,7 @@ impl PendingWrites {
         let written = self.writes.range(first.clone()..end.clone()).rev();
         let mut written = written
             .filter_map(|(key, row)| Some((key, row.as_ref()?)))
+            .filter(|(_, row)| horse_form::is_current(row))
             .peekable();
         let mut names: Option<FormNames> = None;
         for stored in self.store.range(&first, &end).rev() {
@@ -502,7 +509,7 @@ impl PendingWrites {
             while let Some((_, newer)) = written.next_if(|(newer, _)| **newer > key) {
                 names.get_or_insert_default().add_older(newer);
             }
-            if !self.writes.contains_key(&key) {
+            if horse_form::is_current(&row) && !self.writes.contains_key(&key) {
                 names.get_or_insert_default().add_older(&row);
             }
             if names.as_ref().is_some_and(FormNames::is_complete) {

@@ -81,6 +81,8 @@ pub struct Projection {
     checkpoint: Checkpoint,
     changes: PendingWrites,
     yield_to_readers: fn(),
+    /// The checkpoint has the clock and the rankings of the whole log, of which a part is folded.
+    is_part: bool,
 }
 
 impl Projection {
@@ -105,7 +107,18 @@ impl Projection {
             store,
             checkpoint,
             yield_to_readers: || {},
+            is_part: false,
         }
+    }
+
+    /// Folds all messages about some races and horses alone into a fresh store, as a fold of the whole log does.
+    /// `whole` is a later checkpoint of that, which [can fold](Checkpoint::can_fold_after) the first of the messages.
+    pub fn of_part(store: Arc<Store>, whole: &Checkpoint) -> Self {
+        let mut part = Self::new(store, whole.log.clone());
+        part.checkpoint.clock = whole.clock.clone();
+        part.checkpoint.rankings = whole.rankings.clone();
+        part.is_part = true;
+        part
     }
 
     /// Sets a function that is called between two commits of a live step, to give the readers of the store time.
@@ -159,10 +172,12 @@ impl Projection {
                 self.commit()?;
                 self.changes.begin_period(last, period)?;
             }
-            let clock = &mut self.checkpoint.clock;
-            let clock_step = clock.record(message.seq, message.recorded_at);
-            let correction = clock_step.filter(|step| step.is_correction());
-            step.corrections.extend(correction.cloned());
+            if !self.is_part {
+                let clock = &mut self.checkpoint.clock;
+                let clock_step = clock.record(message.seq, message.recorded_at);
+                let correction = clock_step.filter(|step| step.is_correction());
+                step.corrections.extend(correction.cloned());
+            }
             self.fold(message, live, &mut step)?;
             let last = self.checkpoint.seq;
             let seq = message.seq;

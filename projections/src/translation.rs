@@ -7,6 +7,7 @@ use events::{HorseNo, LanguageTag, Names, RaceKey};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use crate::horse_form::is_current;
 use crate::horse_profile::Horse;
 use crate::live::LiveRace;
 use crate::store::{Store, StoreError};
@@ -47,7 +48,8 @@ impl<'a> Translation<'a> {
             names.add_horse(horse_no)?;
             // A profile may have a name or a trainer of the latest race.
             let mut form = store.scan(&keys::form(horse_no)).rev();
-            if let (true, Some(row)) = (subjects.races.is_empty(), form.next().transpose()?) {
+            let latest = form.find(|row| row.as_ref().map_or(true, |(_, row)| is_current(row)));
+            if let (true, Some(row)) = (subjects.races.is_empty(), latest.transpose()?) {
                 keys::parse_race(&row.0).map_or(Ok(()), |race| names.add_race(&race))?;
             }
         }

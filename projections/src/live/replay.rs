@@ -27,6 +27,11 @@ pub(crate) fn replay_period(seq: u64) -> u64 {
     seq / REPLAY_MESSAGES_MAX
 }
 
+/// The first sequence that a replay in a period folds.
+fn begin_of(period: u64) -> u64 {
+    period.saturating_sub(1) * REPLAY_MESSAGES_MAX
+}
+
 /// A race as it is kept before its first message of a period.
 pub(crate) fn render_replay_state(race: &LiveRace) -> Vec<u8> {
     let markets: Vec<_> = race.markets.0.iter().collect();
@@ -52,23 +57,22 @@ impl RaceReplay {
     /// store. `None` if the log's clock stepped back, or sources were ranked, too often since.
     pub fn new(store: Arc<Store>, after: u64) -> Option<Self> {
         let checkpoint = store.checkpoint()?;
-        let replay = Self {
-            store,
-            period: replay_period(checkpoint.seq),
-            clock: checkpoint.clock,
-            rankings: checkpoint.rankings,
-            after,
-            races: HashMap::new(),
-        };
-        let begins_at = replay.begins_at();
-        let is_exact =
-            replay.clock.knows_steps_after(begins_at) && replay.rankings.are_known_from(begins_at);
-        is_exact.then_some(replay)
+        let period = replay_period(checkpoint.seq);
+        checkpoint
+            .can_fold_after(begin_of(period))
+            .then(|| Self {
+                store,
+                period,
+                clock: checkpoint.clock,
+                rankings: checkpoint.rankings,
+                after,
+                races: HashMap::new(),
+            })
     }
 
     /// The sequence of the first message that is to be folded.
     pub fn begins_at(&self) -> u64 {
-        self.period.saturating_sub(1) * REPLAY_MESSAGES_MAX
+        begin_of(self.period)
     }
 
     /// Folds the next message of a race. Returns its update if the message is after the sequence and changed the live

@@ -39,7 +39,7 @@ pub use self::recount::Recount;
 pub(crate) use self::tree::TreeBatch;
 
 /// The version of the form of keys, state and views. Another version has another folder, folded from the whole log.
-pub const SCHEMA_VERSION: u32 = 12;
+pub const SCHEMA_VERSION: u32 = 13;
 
 /// The version of what the answers are read from: keys, the form of views, and checksums. Views of another schema with
 /// the same version are served until those of this schema are caught up. Raise it only if this code cannot read them.
@@ -99,6 +99,12 @@ impl Checkpoint {
     /// second event.
     pub fn open_from(&self) -> Option<RacingDate> {
         self.clock.latest_time().map(RacingDate::earliest_at)
+    }
+
+    /// Whether [`Projection::of_part`](crate::Projection::of_part) and [`RaceReplay`](crate::RaceReplay) can fold the
+    /// messages after a sequence: unless the log's clock stepped back, or sources were ranked, too often since.
+    pub fn can_fold_after(&self, seq: u64) -> bool {
+        self.clock.knows_steps_after(seq) && self.rankings.are_known_from(seq)
     }
 }
 
@@ -191,8 +197,22 @@ impl Store {
     /// [`StoreError::Corrupt`] if the checkpoint is damaged, and [`StoreError::Sled`] if the folder cannot be read or
     /// written.
     pub fn open(folder: &Path) -> Result<Self, StoreError> {
-        let mut store = Self {
-            tree: Tree::open(folder)?,
+        let mut store = Self::of(Tree::open(folder)?, folder);
+        if let Some(checkpoint) = store.read::<Checkpoint>(CHECKPOINT)? {
+            store.seq = AtomicU64::new(checkpoint.seq);
+            store.checkpoint = Mutex::new(Some(checkpoint));
+        }
+        Ok(store)
+    }
+
+    /// A fresh store in memory.
+    pub fn in_memory() -> Self {
+        Self::of(Tree::Memory(RwLock::default()), Path::new(""))
+    }
+
+    fn of(tree: Tree, folder: &Path) -> Self {
+        Self {
+            tree,
             folder: folder.to_owned(),
             checkpoint: Mutex::new(None),
             seq: AtomicU64::new(0),
@@ -202,12 +222,7 @@ impl Store {
             recounts: Mutex::new(()),
             exports: Mutex::new(()),
             damage: FoundDamage::default(),
-        };
-        if let Some(checkpoint) = store.read::<Checkpoint>(CHECKPOINT)? {
-            store.seq = AtomicU64::new(checkpoint.seq);
-            store.checkpoint = Mutex::new(Some(checkpoint));
         }
-        Ok(store)
     }
 
     /// The view under a key.
@@ -336,6 +351,9 @@ impl Store {
     /// # Errors
     /// As [`check_free_space`], and [`StoreError::Sled`] with the error of the earlier write.
     pub fn check_disk(&self) -> Result<(), StoreError> {
+        if let Tree::Memory(_) = self.tree {
+            return Ok(());
+        }
         check_free_space(&self.folder)?;
         Ok(self.tree.check()?)
     }

@@ -1,11 +1,12 @@
 //! [`Tree`]: the keys and values below a store. Only this module and [`Flusher`] use sled.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::ops::Bound;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use sled::IVec;
 
 use super::StoreError;
@@ -31,10 +32,11 @@ pub(crate) type TreeBatch = Vec<(String, Option<Vec<u8>>)>;
 /// Entries in the order of their keys.
 pub(super) type Entries = Box<dyn DoubleEndedIterator<Item = sled::Result<(IVec, IVec)>> + Send>;
 
-/// An ordered map on disk. It accepts no write after one that failed.
+/// An ordered map on disk, or in memory. It accepts no write after one that failed.
 #[derive(Debug)]
 pub(super) enum Tree {
     Sled(sled::Db, Flusher),
+    Memory(RwLock<BTreeMap<Vec<u8>, IVec>>),
     #[cfg(feature = "simulation")]
     Simulated(SimulatedTree),
 }
@@ -69,26 +71,30 @@ impl Tree {
     pub(super) fn get(&self, key: &str) -> sled::Result<Option<IVec>> {
         match self {
             Self::Sled(db, _) => db.get(key),
+            Self::Memory(entries) => Ok(entries.read().get(key.as_bytes()).cloned()),
             #[cfg(feature = "simulation")]
             Self::Simulated(tree) => Ok(tree.get(key)),
         }
     }
 
     pub(super) fn prefix(&self, prefix: &str) -> Entries {
-        match self {
-            Self::Sled(db, _) => Box::new(db.scan_prefix(prefix)),
-            #[cfg(feature = "simulation")]
-            Self::Simulated(tree) => {
-                let end = [prefix.as_bytes(), &[u8::MAX]].concat();
-                let from = Bound::Included(prefix.as_bytes().to_vec());
-                Box::new(tree.range(from, Bound::Excluded(end)).into_iter().map(Ok))
-            }
+        if let Self::Sled(db, _) = self {
+            return Box::new(db.scan_prefix(prefix));
         }
+        let end = [prefix.as_bytes(), &[u8::MAX]].concat();
+        let from = Bound::Included(prefix.as_bytes().to_vec());
+        self.range(from, Bound::Excluded(end))
     }
 
     pub(super) fn range(&self, from: Bound<Vec<u8>>, to: Bound<Vec<u8>>) -> Entries {
         match self {
             Self::Sled(db, _) => Box::new(db.range((from, to))),
+            Self::Memory(entries) => {
+                let entries = entries.read();
+                let found = entries.range((from, to));
+                let found = found.map(|(key, value)| Ok((key.as_slice().into(), value.clone())));
+                Box::new(found.collect::<Vec<_>>().into_iter())
+            }
             #[cfg(feature = "simulation")]
             Self::Simulated(tree) => Box::new(tree.range(from, to).into_iter().map(Ok)),
         }
@@ -110,6 +116,17 @@ impl Tree {
                     Ok(db.apply_batch(of_sled)?)
                 })
             }
+            Self::Memory(entries) => {
+                begin();
+                let mut entries = entries.write();
+                for (key, value) in batch {
+                    match value {
+                        Some(value) => entries.insert(key.into_bytes(), value.into()),
+                        None => entries.remove(key.as_bytes()),
+                    };
+                }
+                Ok(())
+            }
             #[cfg(feature = "simulation")]
             Self::Simulated(tree) => tree.apply(batch, begin),
         }
@@ -119,6 +136,7 @@ impl Tree {
     pub(super) fn check(&self) -> sled::Result<()> {
         match self {
             Self::Sled(db, _) => db.context.global_error(),
+            Self::Memory(_) => Ok(()),
             #[cfg(feature = "simulation")]
             Self::Simulated(tree) => tree.check(),
         }
@@ -127,6 +145,7 @@ impl Tree {
     pub(super) fn size_on_disk(&self) -> sled::Result<u64> {
         match self {
             Self::Sled(db, _) => db.size_on_disk(),
+            Self::Memory(_) => Ok(0),
             #[cfg(feature = "simulation")]
             Self::Simulated(_) => Ok(0),
         }
@@ -136,6 +155,7 @@ impl Tree {
     pub(super) fn flush(&self) -> Result<(), StoreError> {
         match self {
             Self::Sled(_, flusher) => flusher.flush(),
+            Self::Memory(_) => Ok(()),
             #[cfg(feature = "simulation")]
             Self::Simulated(tree) => tree.flush(),
         }
@@ -145,6 +165,7 @@ impl Tree {
     pub(super) fn overwrite(&self, key: &str, value: Vec<u8>) {
         match self {
             Self::Sled(db, _) => drop(db.insert(key, value).expect("a healthy store")),
+            Self::Memory(entries) => drop(entries.write().insert(key.into(), value.into())),
             #[cfg(feature = "simulation")]
             Self::Simulated(tree) => tree.overwrite(key, &value),
         }
@@ -162,6 +183,7 @@ impl Drop for Tree {
                     std::mem::forget(db.clone());
                 }
             }
+            Self::Memory(_) => {}
             #[cfg(feature = "simulation")]
             Self::Simulated(_) => {}
         }
