@@ -35,6 +35,7 @@ use crate::log::runtime::{DetachedRuntime, LOG_THREADS};
 use crate::log::{ACCOUNTS, Continuity, Durability, Log, NatsConfig, RACING, Role};
 use crate::mail::{FailureReason, Mailing, Outbox};
 use crate::metrics::{self, HttpMetrics, LiveMetrics};
+use crate::past::Past;
 use crate::projector::announcer::Announcer;
 use crate::projector::lag::{Lag, LagWatch};
 use crate::projector::snapshots::{SnapshotRequests, SnapshotSecret, SnapshotWriter};
@@ -47,7 +48,7 @@ use crate::tls::TlsServer;
 
 /// Connections of the admin address at a time.
 const ADMIN_CONNECTIONS_MAX: usize = 32;
-/// The time for a handler. All of them read a local store. An operator may wait an [`HOUR`] for a snapshot.
+/// The time for a handler. Most read a local store, those of the past the log. An operator may wait an [`HOUR`] for a snapshot.
 const HANDLER_TIMEOUT: Duration = Duration::from_secs(10);
 /// The time for a client to read an answer. The largest are the scripts of `/docs`. An operator may take an [`HOUR`]
 /// to read all views.
@@ -179,6 +180,7 @@ impl Service {
             draining,
             clock: config.clock.clone(),
             venue_order: config.venue_order.clone(),
+            past: Past::new(logs.past.clone()),
             feed: fold.feed,
             metrics: Arc::clone(&http.metrics),
             fan_out,
@@ -284,11 +286,12 @@ struct Start<'a> {
     log_runtime: DetachedRuntime,
 }
 
-/// The log, by two connections. Messages of feeders may close the one on which they are read, and must not delay a
-/// revocation.
+/// The log, by three connections. Messages of feeders may close the one on which they are read, and must not delay a
+/// revocation; and no answer about the past may delay the views.
 struct Logs {
     events: Log,
     accounts: Log,
+    past: Log,
     continuity: Continuity,
     durability: watch::Receiver<Option<Durability>>,
 }
@@ -329,9 +332,10 @@ impl<'a> Start<'a> {
         let connecting = async move {
             let events = Log::connect_in_background(&nats, "railbird").await?;
             let accounts = events.connect_again("railbird-accounts").await?;
-            anyhow::Ok((events, accounts))
+            let past = events.connect_again("railbird-past").await?;
+            anyhow::Ok((events, accounts, past))
         };
-        let (events, accounts) = self.log_runtime.handle().spawn(connecting).await??;
+        let (events, accounts, past) = self.log_runtime.handle().spawn(connecting).await??;
         let continuity = Continuity::open(&self.config.data)
             .context("the streams that the data folder has seen cannot be read")?;
         let (sender, durability) = watch::channel(None);
@@ -341,6 +345,7 @@ impl<'a> Start<'a> {
         Ok(Logs {
             events,
             accounts,
+            past,
             continuity,
             durability,
         })

@@ -46,7 +46,8 @@ impl Clock {
         self.day_of(now())
     }
 
-    fn day_of(&self, time: Timestamp) -> RacingDate {
+    /// The date at a time.
+    pub fn day_of(&self, time: Timestamp) -> RacingDate {
         time.to_zoned(self.zone.clone()).date().into()
     }
 

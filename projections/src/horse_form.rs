@@ -1,15 +1,16 @@
 //! A horse's form: a row for each race with the horse on its card or in its result.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use events::{Career, HorseNo, Outcome, RaceKey, RaceNumber, RacingDate, ResultRunner, VenueCode};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::json;
 use crate::race::Race;
 use crate::race_result::{self, RunnerDetails, RunnerFields};
+use crate::store::{Store, StoreError};
+use crate::{json, keys};
 
 /// The list that a row belongs to: the first byte of its stored value, before the JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,9 +130,21 @@ struct DeclaredRow<'a> {
 /// The horses on the card or in the result of a race.
 pub(crate) fn horses(race: &Race) -> impl Iterator<Item = &HorseNo> {
     let carded = race.card.iter().flat_map(|card| &card.runners);
-    let placed = race.declared().iter().flat_map(|result| &result.runners);
+    let declared = race.declared().into_iter();
+    let placed = declared.flat_map(|result| &result.runners);
     let carded = carded.map(|runner| &runner.horse_no);
     carded.chain(placed.map(|runner| &runner.horse_no))
+}
+
+/// The horses that are or were in any race of a store.
+///
+/// # Errors
+/// Returns a [`StoreError`] if a row cannot be read.
+pub fn horses_in(store: &Store) -> Result<BTreeSet<HorseNo>, StoreError> {
+    let horse_of = |key: &str| HorseNo::parse(key.split('/').nth(1)?).ok();
+    let rows = store.scan(keys::FORMS);
+    rows.filter_map(|row| row.map(|(key, _)| horse_of(&key)).transpose())
+        .collect()
 }
 
 /// Whether a stored row is of a horse that is in the race.

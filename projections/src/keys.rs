@@ -15,6 +15,8 @@ pub const REJECTIONS: &str = "rejection/";
 pub const OPEN_RACES: &str = "open/";
 /// The prefix of all meetings.
 pub const MEETINGS: &str = "meeting/";
+/// The prefix of the form rows of all horses.
+pub(crate) const FORMS: &str = "form/";
 /// The prefix of the index of horses by name.
 pub const HORSE_NAMES: &str = "name/";
 /// Between name and number in that index. No name has it, and it comes before all other characters: a name is before

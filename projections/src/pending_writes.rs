@@ -427,7 +427,8 @@ impl PendingWrites {
                 continue;
             }
             let row = now.map_or_else(|| vec![RowKind::Former as u8], |now| now.row.clone());
-            self.writes.insert(keys::form_row(&horse_no, key), Some(row));
+            self.writes
+                .insert(keys::form_row(&horse_no, key), Some(row));
             self.horse(&horse_no)?.recount(before, now);
             self.dirty_horses.insert(horse_no);
         }

@@ -59,6 +59,9 @@ pub(super) enum ApiError {
     OriginNotAllowed(String),
     #[error("{0}")]
     NotFound(String),
+    /// The log does not reach back to what was asked for.
+    #[error("{0}")]
+    Gone(String),
     #[error("Only GET and HEAD are allowed here")]
     MethodNotAllowed,
     #[error("Responses are application/json, which the Accept header excludes")]
@@ -121,6 +124,7 @@ enum ErrorCode {
     InvalidParameter,
     OriginNotAllowed,
     NotFound,
+    Gone,
     MethodNotAllowed,
     NotAcceptable,
     PayloadTooLarge,
@@ -166,6 +170,7 @@ impl ApiError {
             Self::InvalidParameter(_) => (StatusCode::BAD_REQUEST, ErrorCode::InvalidParameter),
             Self::OriginNotAllowed(_) => (StatusCode::FORBIDDEN, ErrorCode::OriginNotAllowed),
             Self::NotFound(_) => (StatusCode::NOT_FOUND, ErrorCode::NotFound),
+            Self::Gone(_) => (StatusCode::GONE, ErrorCode::Gone),
             Self::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, ErrorCode::MethodNotAllowed),
             Self::NotAcceptable => (StatusCode::NOT_ACCEPTABLE, ErrorCode::NotAcceptable),
             Self::BodyTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, ErrorCode::PayloadTooLarge),

@@ -13,6 +13,7 @@ use super::routes::Routes;
 
 /// Form rows that are read for one page. A horse may be on many cards without a result.
 const FORM_READ_ROWS_MAX: usize = 1000;
+const NO_PAST_SEARCH: &str = "The search has no as_of: every horse may be in its answer";
 const INVALID_AFTER: &str = "after is the position from `next` of the page before";
 
 pub(super) fn router() -> Routes {
@@ -27,6 +28,9 @@ pub(super) fn router() -> Routes {
 
 /// The profiles of the horses whose names begin with `name`, and after the position of an earlier page, by name.
 fn search(request: &ApiRequest) -> Result<Answer, ApiError> {
+    if request.as_of.is_some() {
+        return Err(ApiError::InvalidParameter(NO_PAST_SEARCH.to_owned()));
+    }
     let mut page = PageRows::of(&request.query)?;
     let prefix = keys::horses_named(request.query.get("name").unwrap_or_default());
     let first = match request.query.get("after") {
@@ -64,7 +68,7 @@ fn profile(request: &ApiRequest) -> Result<Answer, ApiError> {
 fn find(request: &ApiRequest, horse_no: &HorseNo) -> Result<Vec<u8>, ApiError> {
     let value = request.store.get(&keys::profile(horse_no))?;
     let value = value.ok_or_else(|| ApiError::NotFound(format!("No horse {horse_no} is known")))?;
-    horse_profile::serve(&value, request.app.clock.today())
+    horse_profile::serve(&value, request.today())
         .ok_or_else(|| ApiError::Internal(format!("the profile of {horse_no} is damaged")))
 }
 

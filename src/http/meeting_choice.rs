@@ -26,6 +26,7 @@ impl MeetingChoice {
     pub(super) fn find(
         app: &App,
         store: &Store,
+        today: RacingDate,
         date: RacingDate,
         venue: Option<&str>,
     ) -> Result<Self, ApiError> {
@@ -36,7 +37,7 @@ impl MeetingChoice {
         }
         if meetings.is_empty() {
             let zone = app.clock.zone();
-            return Err(ApiError::NotFound(if date == app.clock.today() {
+            return Err(ApiError::NotFound(if date == today {
                 format!("No meeting is scheduled for {date} ({zone})")
             } else {
                 format!("No meeting is known for {date}")
@@ -56,6 +57,18 @@ impl MeetingChoice {
             meeting,
             others: meetings,
         })
+    }
+
+    /// The meeting of a day that a request is about.
+    pub(super) fn of_request(request: &ApiRequest, date: RacingDate) -> Result<Self, ApiError> {
+        let ApiRequest { app, store, .. } = request;
+        Self::find(
+            app,
+            store,
+            request.today(),
+            date,
+            request.query.get("venue"),
+        )
     }
 
     /// An object with the meeting's fields, open for those of its races.
@@ -105,8 +118,7 @@ pub(super) fn races_of_meeting(
     views_of: fn(RacingDate, &VenueCode) -> String,
 ) -> Result<Answer, ApiError> {
     let date = request.date()?;
-    let venue = request.query.get("venue");
-    let choice = MeetingChoice::find(&request.app, &request.store, date, venue)?;
+    let choice = MeetingChoice::of_request(request, date)?;
     let rows = request.store.scan(&views_of(date, &choice.code));
     let json = choice.object().try_list("races", views(rows))?.finish();
     let links = choice.links(request.uri.path());
@@ -124,7 +136,7 @@ pub(super) fn race_of_today(
     let find = || {
         let date = app.clock.today();
         let store = app.store()?;
-        let choice = MeetingChoice::find(app, &store, date, query.get("venue"))?;
+        let choice = MeetingChoice::find(app, &store, date, date, query.get("venue"))?;
         let venue = choice.code.clone();
         let race = RaceKey {
             date,

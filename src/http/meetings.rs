@@ -15,8 +15,8 @@ pub(super) fn router() -> Routes {
     )
 }
 
-fn list(request: &ApiRequest) -> Result<Answer, ApiError> {
-    let mut page = PageRows::of(&request.query)?;
+/// The keys of the meetings of the days that a request asks for: the first one, and the one after the last.
+pub(super) fn day_range(request: &ApiRequest) -> Result<(String, String), ApiError> {
     let from = request.query.date("from")?;
     let to = request.query.date("to")?;
     if from.zip(to).is_some_and(|(from, to)| from > to) {
@@ -28,7 +28,12 @@ fn list(request: &ApiRequest) -> Result<Answer, ApiError> {
         None => first,
     };
     let last = to.map_or_else(|| keys::MEETINGS.to_owned(), keys::meetings_of);
-    let end = format!("{last}~");
+    Ok((first, format!("{last}~")))
+}
+
+fn list(request: &ApiRequest) -> Result<Answer, ApiError> {
+    let mut page = PageRows::of(&request.query)?;
+    let (first, end) = day_range(request)?;
     let mut key_before = String::new();
     let mut next = String::new();
     // A range from after its end would be an error of sled.

@@ -4,6 +4,7 @@
 mod account;
 mod admin;
 mod admin_access;
+mod as_of;
 mod asyncapi_documents;
 mod bearer;
 mod browser;

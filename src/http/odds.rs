@@ -112,7 +112,7 @@ fn choose_board(request: &ApiRequest) -> Result<(RaceKey, Vec<u8>), ApiError> {
     }
     boards.sort_by_key(|(race, _)| request.app.venue_rank(race.venue.as_str()));
     let venue = request.query.get("venue");
-    let choice = MeetingChoice::find(&request.app, &request.store, date, venue);
+    let choice = MeetingChoice::of_request(request, date);
     let index = match (&choice, venue) {
         (Ok(choice), _) => boards
             .iter()

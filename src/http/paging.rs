@@ -27,7 +27,7 @@ const PAGE_CAPACITY: usize = PAGE_BYTES_MAX + 32 * 1024;
 /// thread.
 const READS_MAX: usize = 2;
 /// The parameters of a page that the next one has as well.
-const KEPT_PARAMS: [&str; 6] = ["venue", "name", "limit", "from", "to", "lang"];
+const KEPT_PARAMS: [&str; 7] = ["venue", "name", "limit", "from", "to", "lang", "as_of"];
 
 static READS: Semaphore = Semaphore::const_new(READS_MAX);
 
@@ -143,7 +143,7 @@ pub(super) fn pages(
 ) -> MethodRouter<Arc<App>> {
     get(async move |State(app): State<Arc<App>>, mut parts: Parts| {
         let request = ApiRequest::read(&mut parts, &app, parameters).await?;
-        read_page(request, read).await
+        read_page(request.as_of().await?, read).await
     })
 }
 

@@ -31,6 +31,10 @@ impl PathParams {
         self.0.iter().next().is_none()
     }
 
+    pub(super) fn has(&self, name: &str) -> bool {
+        !self.get(name).is_empty()
+    }
+
     fn get(&self, name: &str) -> &str {
         let param = self.0.iter().find(|(key, _)| *key == name);
         param.map_or("", |(_, value)| value)

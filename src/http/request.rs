@@ -14,6 +14,7 @@ use jiff::Timestamp;
 use projections::{Store, StoreError, Translation, View};
 use tokio::time::timeout;
 
+use super::as_of::AsOf;
 use super::entity_tag::{EntityTag, is_zero_weight};
 use super::error::ApiError;
 use super::params::{PathParams, QueryParams, check_utf8};
@@ -36,9 +37,11 @@ pub(super) struct ApiRequest {
     pub(super) app: Arc<App>,
     /// The store in force when the request came.
     pub(super) store: Arc<Store>,
+    /// The message as of which the answer is wanted, if it is not the last one.
+    pub(super) as_of: Option<AsOf>,
     schema: u32,
     /// Whether the store reflected the log then.
-    was_caught_up: bool,
+    pub(super) was_caught_up: bool,
     pub(super) uri: Uri,
     pub(super) path: PathParams,
     pub(super) query: QueryParams,
@@ -60,15 +63,15 @@ impl From<Vec<u8>> for Answer {
     }
 }
 
-/// A resource whose query may have these parameters and `lang`, and no others: a name that is mistyped would give
-/// another answer.
+/// A resource whose query may have these parameters, `as_of` and `lang`, and no others: a name that is mistyped would
+/// give another answer.
 pub(super) fn resource(
     parameters: &'static [&'static str],
     read: fn(&ApiRequest) -> Result<Answer, ApiError>,
 ) -> MethodRouter<Arc<App>> {
     get(async move |State(app): State<Arc<App>>, mut parts: Parts| {
         let request = ApiRequest::read(&mut parts, &app, parameters).await?;
-        request.answer(read)
+        request.as_of().await?.answer(read)
     })
 }
 
@@ -87,7 +90,7 @@ impl ApiRequest {
         check_utf8(&parts.uri)?;
         let query = QueryParams::parse(&parts.uri);
         if !query.is_empty() {
-            let mut known = [parameters, &["lang"]].concat();
+            let mut known = [parameters, &["as_of", "lang"]].concat();
             known.sort_unstable();
             query.check_names(&known)?;
             query.language()?;
@@ -101,6 +104,7 @@ impl ApiRequest {
             app: Arc::clone(app),
             was_caught_up,
             store,
+            as_of: None,
             schema,
             uri: parts.uri.clone(),
             path,
@@ -122,10 +126,16 @@ impl ApiRequest {
     /// The date of the path. `today` is the date in the configured time zone.
     pub(super) fn date(&self) -> Result<RacingDate, ApiError> {
         if self.path.is_today() {
-            Ok(self.app.clock.today())
+            Ok(self.today())
         } else {
             self.path.date()
         }
+    }
+
+    /// The date on which the request is answered, in the configured time zone.
+    pub(super) fn today(&self) -> RacingDate {
+        self.as_of
+            .map_or_else(|| self.app.clock.today(), |as_of| as_of.today)
     }
 
     /// Whether the plan of the key includes odds of any age.
@@ -158,7 +168,10 @@ impl ApiRequest {
         let read = || self.translate(read(&self)?);
         let (answer, seq) = self.store.read_consistently(read)?;
         match answer {
-            Ok(answer) => Ok(self.respond(answer, seq)),
+            Ok(answer) => {
+                let seq = self.as_of.map_or(seq, |as_of| as_of.seq);
+                Ok(self.respond(answer, seq))
+            }
             Err(error) => Err(self.app.unless_caught_up(self.was_caught_up, error)),
         }
     }
@@ -179,7 +192,11 @@ impl ApiRequest {
         let headers = response.headers_mut();
         headers.reserve(RESPONSE_HEADERS);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
+        let cached = match self.as_of {
+            Some(as_of) if as_of.is_settled => "private, max-age=31536000, immutable",
+            _ => "private, no-cache",
+        };
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static(cached));
         headers.insert(RAILBIRD_SEQ, seq.into());
         headers.insert(RAILBIRD_SCHEMA, self.schema.into());
         for link in links {

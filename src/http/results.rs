@@ -84,11 +84,10 @@ fn revisions(request: &ApiRequest) -> Result<Answer, ApiError> {
 }
 
 /// The race of the path, in the meeting that the query chooses.
-fn choose_race(request: &ApiRequest) -> Result<(MeetingChoice, RaceKey), ApiError> {
+pub(super) fn choose_race(request: &ApiRequest) -> Result<(MeetingChoice, RaceKey), ApiError> {
     let date = request.date()?;
     let race_number = request.path.race_number()?;
-    let venue = request.query.get("venue");
-    let choice = MeetingChoice::find(&request.app, &request.store, date, venue)?;
+    let choice = MeetingChoice::of_request(request, date)?;
     let race = RaceKey {
         date,
         venue: choice.code.clone(),

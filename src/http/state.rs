@@ -19,6 +19,7 @@ use crate::limits::{HashedLimiter, Proxies};
 use crate::live::FanOut;
 use crate::log::Continuity;
 use crate::metrics::HttpMetrics;
+use crate::past::Past;
 use crate::projector::snapshots::SnapshotRequests;
 use crate::projector::views::Views;
 use crate::projector::{Phase, ProjectorHandle};
@@ -50,6 +51,7 @@ pub struct App {
     pub clock: Clock,
     /// The venues by precedence, for days with several meetings.
     pub venue_order: Vec<VenueCode>,
+    pub past: Past,
     pub feed: Feed,
     pub metrics: Arc<HttpMetrics>,
     pub fan_out: FanOut,

@@ -388,7 +388,7 @@ impl Log {
     }
 
     /// Whether the server is one of a cluster, as far as the connection has shown.
-    pub(super) fn is_clustered(&self) -> bool {
+    pub(crate) fn is_clustered(&self) -> bool {
         self.server.is_clustered()
     }
 }

@@ -90,7 +90,10 @@ impl Log {
     }
 
     /// The first message from a sequence on whose subject matches. As safe as [`Log::message_at`].
-    pub(super) async fn next_message(
+    ///
+    /// # Errors
+    /// As [`Log::message_at`].
+    pub async fn next_message(
         &self,
         stream: StreamName,
         from: u64,

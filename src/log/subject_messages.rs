@@ -162,9 +162,10 @@ impl SubjectPage {
                         "the response after sequence {last_seq} was lost"
                     )));
                 }
+                let time: jiff::Timestamp = text("Nats-Time-Stamp").parse().unwrap_or_default();
                 let message = LogMessage {
                     seq: number("Nats-Sequence"),
-                    recorded_at: text("Nats-Time-Stamp").parse().unwrap_or_default(),
+                    recorded_at: time.into(),
                     subject: text("Nats-Subject").into(),
                     payload: response.payload,
                 };

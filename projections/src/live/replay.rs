@@ -58,16 +58,14 @@ impl RaceReplay {
     pub fn new(store: Arc<Store>, after: u64) -> Option<Self> {
         let checkpoint = store.checkpoint()?;
         let period = replay_period(checkpoint.seq);
-        checkpoint
-            .can_fold_after(begin_of(period))
-            .then(|| Self {
-                store,
-                period,
-                clock: checkpoint.clock,
-                rankings: checkpoint.rankings,
-                after,
-                races: HashMap::new(),
-            })
+        checkpoint.can_fold_after(begin_of(period)).then(|| Self {
+            store,
+            period,
+            clock: checkpoint.clock,
+            rankings: checkpoint.rankings,
+            after,
+            races: HashMap::new(),
+        })
     }
 
     /// The sequence of the first message that is to be folded.

@@ -1,0 +1,169 @@
+//! `?as_of=`: the answer of a resource as of an earlier message of the log.
+
+use std::collections::BTreeSet;
+
+use events::{Moment, RacingDate};
+use jiff::{SignedDuration, Timestamp};
+use projections::meetings::MeetingFacts;
+use projections::{Checkpoint, keys};
+
+use super::error::{ApiError, capitalized};
+use super::meetings::day_range;
+use super::params::QueryParams;
+use super::request::ApiRequest;
+use super::results::choose_race;
+use crate::past::{Part, PastError};
+
+const OF_NO_RACE: &str = "as_of is off only where the path names a race";
+const NOT_CAUGHT_UP: &str = "The views do not reflect all events up to as_of yet; see /readyz";
+const EXPECTED: &str = "as_of is a sequence of the log, a time as in RFC 3339, or off";
+/// Views that are live have all messages that were stored this long ago: a replica notices within 15 s that it is cut
+/// off, and the clocks of servers differ by less than the rest.
+const SETTLED: SignedDuration = SignedDuration::from_secs(30);
+
+/// The message as of which a request is answered.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct AsOf {
+    pub(super) seq: u64,
+    /// The day then.
+    pub(super) today: RacingDate,
+    /// Whether no other answer will ever be given for it.
+    pub(super) is_settled: bool,
+}
+
+/// The value of `as_of`.
+enum Place {
+    Seq(u64),
+    Time(Moment),
+    /// When the race of the request was off.
+    Off,
+}
+
+impl Place {
+    fn of(query: &QueryParams) -> Result<Option<Self>, ApiError> {
+        let parse = |text: &str| match text {
+            "off" => Some(Self::Off),
+            number if number.bytes().all(|byte| byte.is_ascii_digit()) => {
+                number.parse().ok().filter(|seq| *seq > 0).map(Self::Seq)
+            }
+            time => Moment::parse(time).ok().map(Self::Time),
+        };
+        let invalid = || ApiError::InvalidParameter(EXPECTED.to_owned());
+        let place = query.get("as_of");
+        place
+            .map(|text| parse(text).ok_or_else(invalid))
+            .transpose()
+    }
+}
+
+impl ApiRequest {
+    /// Replaces the views by those as of which the request wants its answer, if it does.
+    ///
+    /// # Errors
+    /// Returns [`ApiError::InvalidParameter`] if the place is after the last event, [`ApiError::Gone`] if the log does
+    /// not reach it, [`ApiError::NotFound`] if the race was never off, and [`ApiError::NotReady`] if the log cannot be
+    /// read.
+    pub(super) async fn as_of(mut self) -> Result<Self, ApiError> {
+        let Some(place) = Place::of(&self.query)? else {
+            return Ok(self);
+        };
+        let whole = self.store.checkpoint().ok_or_else(|| beyond(0))?;
+        let as_of = self.find(&place, &whole).await?;
+        self.as_of = Some(as_of);
+        let part = self.part()?;
+        let has_names = self.query.language()?.is_some();
+        let past = self.app.past.store(whole, part, has_names, as_of.seq);
+        self.store = past.await?;
+        // What the views of then do not have did not exist.
+        self.was_caught_up = true;
+        Ok(self)
+    }
+
+    /// Finds a place in the log up to the checkpoint of its views.
+    async fn find(&self, place: &Place, whole: &Checkpoint) -> Result<AsOf, ApiError> {
+        let past = &self.app.past;
+        let last = whole.seq;
+        let (seq, time, is_settled) = match place {
+            Place::Seq(seq) if *seq > last => return Err(beyond(last)),
+            Place::Seq(seq) => (*seq, None, true),
+            Place::Time(time) => {
+                let age = Timestamp::now().duration_since(time.timestamp());
+                if age.is_negative() {
+                    return Err(beyond(last));
+                }
+                if Some(*time) > whole.recorded_at && !self.was_caught_up {
+                    return Err(ApiError::NotReady(NOT_CAUGHT_UP.to_owned()));
+                }
+                let seq = past.seq_at(*time, last).await?;
+                (seq, Some(*time), age > SETTLED)
+            }
+            Place::Off => {
+                if !self.path.has("race_number") {
+                    return Err(ApiError::InvalidParameter(OF_NO_RACE.to_owned()));
+                }
+                let (_, race) = choose_race(self)?;
+                let off = past.off(&race, last).await?;
+                let never = || ApiError::NotFound(format!("The race {race} was never off"));
+                (off.ok_or_else(never)?, None, true)
+            }
+        };
+        if seq == 0 {
+            return Err(ApiError::Gone("The log begins after as_of".to_owned()));
+        }
+        let time = match time {
+            Some(time) => time,
+            None => past.recorded_at(seq).await?.ok_or_else(|| beyond(last))?,
+        };
+        Ok(AsOf {
+            seq,
+            today: self.app.clock.day_of(time.timestamp()),
+            is_settled,
+        })
+    }
+
+    /// The races and horses that the answer depends on.
+    fn part(&self) -> Result<Part, ApiError> {
+        if self.path.has("horse_no") {
+            let horse_no = self.path.horse_no()?;
+            let rows = self.store.scan(&keys::form(&horse_no));
+            let races = rows.map(|row| Ok(keys::parse_race(&row?.0)));
+            let races: Result<Vec<_>, ApiError> = races.collect();
+            let races = races?.into_iter().flatten().collect();
+            return Ok(Part::Horse { horse_no, races });
+        }
+        if self.path.has("date") {
+            let is_odds = self.uri.path().starts_with("/api/v1/odds/");
+            let odds_of = is_odds.then(|| self.path.race_number()).transpose()?;
+            let dates = vec![self.date()?];
+            return Ok(Part::Days { dates, odds_of });
+        }
+        let (first, end) = day_range(self)?;
+        let rows = (first < end).then(|| self.store.range(&first, &end));
+        let mut dates = BTreeSet::new();
+        for row in rows.into_iter().flatten() {
+            let meeting = serde_json::from_slice::<MeetingFacts>(&row?.1);
+            dates.insert(meeting.map_err(ApiError::internal)?.date);
+        }
+        Ok(Part::Days {
+            dates: dates.into_iter().collect(),
+            odds_of: None,
+        })
+    }
+}
+
+fn beyond(last: u64) -> ApiError {
+    ApiError::InvalidParameter(format!(
+        "as_of is after the last event of the log, which is {last}"
+    ))
+}
+
+impl From<PastError> for ApiError {
+    fn from(error: PastError) -> Self {
+        match error {
+            PastError::TooLarge => Self::InvalidParameter(capitalized(error)),
+            PastError::Gone => Self::Gone(capitalized(error)),
+            PastError::Log(_) => Self::NotReady("The log cannot be read".to_owned()),
+            PastError::Store(_) | PastError::Ended(_) => Self::internal(error),
+        }
+    }
+}

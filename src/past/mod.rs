@@ -1,0 +1,247 @@
+//! [`Past`]: the views of some races and horses as of an earlier message of the log.
+//!
+//! Their messages are read from the log, and folded into a store in memory by the code that folds the whole log. So an
+//! answer costs what its races and horses have had, however long the log is.
+
+mod part;
+
+use std::sync::Arc;
+
+use events::{Envelope, Event, Moment, RaceKey, RaceStatus};
+use futures::{StreamExt, TryStreamExt, stream};
+use parking_lot::Mutex;
+use projections::horse_form::horses_in;
+use projections::{Checkpoint, Projection, Store, StoreError};
+use tokio::sync::Semaphore;
+
+use crate::log::{Log, LogError, LogMessage, RACING};
+use crate::task::spawn_blocking;
+
+pub(crate) use part::Part;
+
+const ANY_SUBJECT: &str = ">";
+/// Subjects that are read at a time: more save no time on two cores of a server.
+const READS_CONCURRENT: usize = 16;
+/// The messages of one part: a month of a busy country, or the odds of the busiest race.
+const MESSAGES_MAX: usize = 200_000;
+/// Parts that are folded at a time, so that the live views are never short of threads.
+const FOLDS_MAX: usize = 2;
+/// The payload bytes of the parts that are kept: about a quarter of what they take in memory.
+const KEPT_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Why there is no answer about the past.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PastError {
+    #[error(
+        "the answer depends on more than {MESSAGES_MAX} messages of the log: ask for fewer days"
+    )]
+    TooLarge,
+    /// The log's clock stepped back, or sources were ranked, too often since.
+    #[error("the log was corrected too often since then: what was served cannot be made again")]
+    Gone,
+    #[error(transparent)]
+    Log(#[from] LogError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("the fold ended: {0}")]
+    Ended(#[from] tokio::task::JoinError),
+}
+
+/// A part of the views in memory.
+#[derive(Debug)]
+struct KeptPart {
+    part: Part,
+    has_names: bool,
+    /// The message that it is as of.
+    seq: u64,
+    bytes: usize,
+    store: Arc<Store>,
+}
+
+/// Folds parts of the log up to earlier messages.
+#[derive(Debug)]
+pub struct Past {
+    /// A connection of its own: messages of feeders may close the one on which they are read.
+    log: Log,
+    folds: Semaphore,
+    /// The parts that were used last, the latest one at the end.
+    kept: Mutex<Vec<KeptPart>>,
+}
+
+impl Past {
+    pub(crate) fn new(log: Log) -> Self {
+        Self {
+            log,
+            folds: Semaphore::new(FOLDS_MAX),
+            kept: Mutex::default(),
+        }
+    }
+
+    /// The views of a part as of the message `seq`, which is not after the checkpoint `whole` of all views. `has_names`
+    /// adds the registrations of all horses in the part, which have their names in other languages.
+    ///
+    /// # Errors
+    /// Returns a [`PastError`].
+    pub(crate) async fn store(
+        &self,
+        whole: Checkpoint,
+        part: Part,
+        has_names: bool,
+        seq: u64,
+    ) -> Result<Arc<Store>, PastError> {
+        if let Some(store) = self.kept(&part, has_names, seq) {
+            return Ok(store);
+        }
+        let _permit = self.folds.acquire().await.expect("it is never closed");
+        let mut subjects = part.subjects();
+        let mut messages = self.messages(subjects.clone(), seq).await?;
+        let mut store = fold(&whole, messages.clone()).await?;
+        if has_names {
+            let horses = horses_in(&store)?;
+            subjects = horses.iter().map(part::subject_of_horse).collect();
+            subjects.retain(|subject| !part.subjects().contains(subject));
+            messages.extend(self.messages(subjects, seq).await?);
+            messages.sort_unstable_by_key(|message| message.seq);
+            store = fold(&whole, messages.clone()).await?;
+        }
+        self.keep(KeptPart {
+            part,
+            has_names,
+            seq,
+            bytes: messages.iter().map(|message| message.payload.len()).sum(),
+            store: Arc::clone(&store),
+        });
+        Ok(store)
+    }
+
+    fn kept(&self, part: &Part, has_names: bool, seq: u64) -> Option<Arc<Store>> {
+        let mut kept = self.kept.lock();
+        let is_wanted =
+            |kept: &KeptPart| kept.seq == seq && kept.has_names == has_names && kept.part == *part;
+        let index = kept.iter().position(is_wanted)?;
+        let found = kept.remove(index);
+        let store = Arc::clone(&found.store);
+        kept.push(found);
+        Some(store)
+    }
+
+    fn keep(&self, part: KeptPart) {
+        let mut kept = self.kept.lock();
+        kept.push(part);
+        while kept.iter().map(|part| part.bytes).sum::<usize>() > KEPT_BYTES_MAX {
+            kept.remove(0);
+        }
+    }
+
+    /// The messages on some subjects up to the one with a sequence, in the order of the log.
+    async fn messages(
+        &self,
+        subjects: Vec<String>,
+        up_to: u64,
+    ) -> Result<Vec<LogMessage>, PastError> {
+        let reading = stream::iter(subjects)
+            .map(|subject| async move { self.messages_on(&subject, up_to).await })
+            .buffer_unordered(READS_CONCURRENT);
+        let all = reading.try_fold(Vec::new(), async |mut all, messages| {
+            all.extend(messages);
+            if all.len() > MESSAGES_MAX {
+                return Err(PastError::TooLarge);
+            }
+            Ok(all)
+        });
+        let mut all = all.await?;
+        all.sort_unstable_by_key(|message: &LogMessage| message.seq);
+        Ok(all)
+    }
+
+    async fn messages_on(&self, subject: &str, up_to: u64) -> Result<Vec<LogMessage>, PastError> {
+        let mut messages: Vec<LogMessage> = Vec::new();
+        loop {
+            let from = messages.last().map_or(1, |last| last.seq + 1);
+            let page = self.log.messages_on(RACING, subject, from, usize::MAX);
+            let page = page.await?;
+            messages.extend(page.messages.into_iter().map(|(_, message)| message));
+            let is_beyond = messages.last().is_some_and(|last| last.seq > up_to);
+            if is_beyond {
+                messages.retain(|message| message.seq <= up_to);
+            }
+            if messages.len() > MESSAGES_MAX {
+                return Err(PastError::TooLarge);
+            }
+            if is_beyond {
+                return Ok(messages);
+            }
+            if page.has_more {
+                continue;
+            }
+            // A server of a cluster may lack the last ones.
+            let from = messages.last().map_or(1, |last| last.seq + 1);
+            let next = match self.log.is_clustered() {
+                true => self.log.next_message(RACING, from, subject).await?,
+                false => None,
+            };
+            match next {
+                Some(next) if next.seq <= up_to => messages.push(next),
+                _ => return Ok(messages),
+            }
+        }
+    }
+
+    /// The message that the log stored last at or before a time, among those up to `last`: its sequence. 0 if there is
+    /// none. Where the log's clock stepped back, one of those that a step is after.
+    ///
+    /// # Errors
+    /// Returns [`PastError::Log`].
+    pub(crate) async fn seq_at(&self, time: Moment, last: u64) -> Result<u64, PastError> {
+        let (mut before, mut after) = (0, last + 1);
+        while before + 1 < after {
+            let middle = before + (after - before) / 2;
+            match self.log.next_message(RACING, middle, ANY_SUBJECT).await? {
+                Some(found) if found.seq < after && found.recorded_at <= time => before = found.seq,
+                _ => after = middle,
+            }
+        }
+        Ok(before)
+    }
+
+    /// When the log stored the last message up to a sequence. `None` before the first.
+    ///
+    /// # Errors
+    /// Returns [`PastError::Log`].
+    pub(crate) async fn recorded_at(&self, seq: u64) -> Result<Option<Moment>, PastError> {
+        let found = self.log.next_message(RACING, seq, ANY_SUBJECT).await?;
+        Ok(found.map(|found| found.recorded_at))
+    }
+
+    /// The event by which a race was off, among those up to `last`. `None` if there is none.
+    ///
+    /// # Errors
+    /// Returns a [`PastError`].
+    pub(crate) async fn off(&self, race: &RaceKey, last: u64) -> Result<Option<u64>, PastError> {
+        let messages = self
+            .messages_on(&format!("racing.race.{race}"), last)
+            .await?;
+        let mut offs = messages.iter().filter(|message| {
+            let decoded = Envelope::decode(message.subject(), &message.payload);
+            let event = decoded.map(|envelope| envelope.event);
+            matches!(event, Ok(Event::RaceStatusChanged(change)) if change.status == RaceStatus::Off)
+        });
+        Ok(offs.next().map(|message| message.seq))
+    }
+}
+
+/// Folds a part of the log of whose views `whole` is a checkpoint.
+async fn fold(whole: &Checkpoint, messages: Vec<LogMessage>) -> Result<Arc<Store>, PastError> {
+    let first = messages.first().map_or(whole.seq, |first| first.seq);
+    if !whole.can_fold_after(first.saturating_sub(1)) {
+        return Err(PastError::Gone);
+    }
+    let store = Arc::new(Store::in_memory());
+    let mut projection = Projection::of_part(Arc::clone(&store), whole);
+    let folding = spawn_blocking(move || {
+        let messages = messages.iter().map(LogMessage::as_message);
+        projection.step(messages, false).map(drop)
+    });
+    folding.await??;
+    Ok(store)
+}
