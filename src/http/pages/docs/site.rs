@@ -38,6 +38,7 @@ const PAGES: [NavPage; 23] = [
         markdown: include_str!("../../../../docs/start.md"),
     },
     guide!("Start", "The HTTP API", "api"),
+    guide!("Start", "The past", "past"),
     guide!("Start", "Live odds", "live-odds"),
     guide!("Start", "The board", "board"),
     guide!("Start", "Keys and plans", "keys"),

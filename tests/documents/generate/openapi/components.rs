@@ -110,6 +110,8 @@ pub(super) fn parameters() -> Value {
         "after": query("after", "The last row of the page before, as in its `next`.", text()),
         "after_row": query("after", "Skips so many rows from the beginning, as in `next` of the page before.", seq()),
         "lang": query("lang", "The language of names, where it is known; that of the feeder without it.", schema("LanguageTag")),
+        "as_of": query("as_of", "The answer as it was after an event of the log: a sequence, a time, for the last event \
+            that the log had then, or `off` where the path names a race, for the event by which it was off.", text()),
         "from": query("from", "The first date.", schema("RacingDate")),
         "to": query("to", "The last date.", schema("RacingDate")),
         "fresh": query("fresh", "The largest age of the views, a duration such as `10s`.",
@@ -168,6 +170,7 @@ pub(super) fn responses() -> Value {
         "Unauthorized": unauthorized(),
         "Forbidden": failure("The plan of the key does not include it, or web pages of this origin may not send a key", "live_odds_not_included", "The plan \"free\" does not include live odds", counted),
         "NotFound": failure("The resource does not exist", "not_found", "No meeting is known for 1999-01-01", counted),
+        "Gone": failure("The log does not reach back to `as_of`", "gone", "The log begins after as_of", counted),
         "MethodNotAllowed": failure("Only GET and HEAD are allowed", "method_not_allowed", "Only GET and HEAD are allowed here", &counted_and("Allow")),
         "NotAcceptable": failure("The Accept header excludes JSON", "not_acceptable", "Responses are application/json, which the Accept header excludes", counted),
         "PayloadTooLarge": failure("The request has a large body", "payload_too_large", "A GET request needs no body", before_plan),

@@ -121,13 +121,14 @@ fn the_openapi_document_is_that_of_the_code() {
 }
 
 /// The failures by their statuses.
-const FAILURES: [(&str, &str); 12] = [
+const FAILURES: [(&str, &str); 13] = [
     ("400", "BadRequest"),
     ("401", "Unauthorized"),
     ("403", "Forbidden"),
     ("404", "NotFound"),
     ("405", "MethodNotAllowed"),
     ("406", "NotAcceptable"),
+    ("410", "Gone"),
     ("413", "PayloadTooLarge"),
     ("414", "UriTooLong"),
     ("429", "RateLimitExceeded"),
@@ -185,7 +186,10 @@ impl Operation {
             statuses.push("404");
         }
         let headers = components::cached_headers(self.links);
-        self.with(&["if_none_match", "min_seq", "request_id"])
+        let has_past = !self.parameters.contains(&"name");
+        statuses.extend(has_past.then_some("410"));
+        self.with(&["as_of"][..usize::from(has_past)])
+            .with(&["if_none_match", "min_seq", "request_id"])
             .responds("304", components::response("NotModified"))
             .finish(schema, &headers, &statuses)
     }

@@ -1,0 +1,3 @@
+//! The past on request.
+
+mod as_of;
