@@ -426,6 +426,7 @@ impl<'a> Start<'a> {
     /// Starts the threads that serve the clients of the live channel.
     fn fan_out(&mut self, health: &Health) -> anyhow::Result<FanOut> {
         let live = LiveContext {
+            is_replay: false,
             feed: health.feed.clone(),
             metrics: Arc::new(LiveMetrics::default()),
             keys: Arc::clone(&health.keys),

@@ -63,6 +63,14 @@ pub struct LogClock {
 }
 
 impl LogClock {
+    /// The clock without the times of events: it has all steps, and the times of the events that pass it from here on.
+    pub(crate) fn of_part(&self) -> Self {
+        Self {
+            times: [None; 2],
+            ..self.clone()
+        }
+    }
+
     /// Takes the time at which the log stored the next message. Returns the step if its clock stepped back.
     pub(crate) fn record(&mut self, seq: u64, to: Moment) -> Option<&ClockStep> {
         let from = self.recorded_at.unwrap_or(to).max(to);

@@ -115,7 +115,7 @@ impl Projection {
     /// `whole` is a later checkpoint of that, which [can fold](Checkpoint::can_fold_after) the first of the messages.
     pub fn of_part(store: Arc<Store>, whole: &Checkpoint) -> Self {
         let mut part = Self::new(store, whole.log.clone());
-        part.checkpoint.clock = whole.clock.clone();
+        part.checkpoint.clock = whole.clock.of_part();
         part.checkpoint.rankings = whole.rankings.clone();
         part.is_part = true;
         part

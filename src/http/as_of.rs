@@ -151,7 +151,7 @@ impl ApiRequest {
     }
 }
 
-fn beyond(last: u64) -> ApiError {
+pub(super) fn beyond(last: u64) -> ApiError {
     ApiError::InvalidParameter(format!(
         "as_of is after the last event of the log, which is {last}"
     ))
@@ -162,6 +162,7 @@ impl From<PastError> for ApiError {
         match error {
             PastError::TooLarge => Self::InvalidParameter(capitalized(error)),
             PastError::Gone => Self::Gone(capitalized(error)),
+            PastError::Busy => Self::NotReady(capitalized(error)),
             PastError::Log(_) => Self::NotReady("The log cannot be read".to_owned()),
             PastError::Store(_) | PastError::Ended(_) => Self::internal(error),
         }

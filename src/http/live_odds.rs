@@ -15,7 +15,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use tokio::time::timeout;
 use tokio_util::io::ReaderStream;
-use tracing::Instrument as _;
+use tracing::{Instrument as _, Span};
 use tungstenite::handshake::server::create_response_with_body;
 
 use super::error::ApiError;
@@ -31,7 +31,7 @@ use crate::feed::frame::Encoding;
 use crate::limits::Network;
 use crate::live::{
     self, ConnectionPermit, ConnectionRefused, Filter, FilterQuery, Kinds, LiveSubscription,
-    NewClient, ResumePoint, values_of,
+    NewClient, NewConnection, ResumePoint, values_of,
 };
 
 impl From<ConnectionRefused> for ApiError {
@@ -56,9 +56,9 @@ const DEFLATE_ACCEPTED: &str =
     "permessage-deflate; server_no_context_takeover; client_no_context_takeover";
 
 /// The parameters of a filter.
-const FILTERS: [&str; 4] = ["date", "venue", "race", "horse"];
+pub(super) const FILTERS: [&str; 4] = ["date", "venue", "race", "horse"];
 /// The other parameters.
-const PARAMETERS: [&str; 8] = [
+pub(super) const PARAMETERS: [&str; 8] = [
     "api_key",
     "events",
     "markets",
@@ -86,7 +86,20 @@ async fn live_odds(
     request: Request,
 ) -> Result<Response, ApiError> {
     let subscription = requested(&app, &key, &path, &query)?;
-    upgrade(&app, &key, &query, subscription, request).await
+    let resume = resume_point(&query)?;
+    let handshake = Handshake::of(&request)?;
+    let network = request.extensions().get().copied();
+    let permit = admit(&app, &key, network, resume.as_ref()).await?;
+    let span = permit.trace.span();
+    Ok(handshake.accept(request, span, move |connection| {
+        app.fan_out.admit(NewClient {
+            connection,
+            subscription,
+            resume,
+            play: None,
+            permit,
+        });
+    }))
 }
 
 /// The same messages as Server-Sent Events, for clients whose proxies pass no WebSocket.
@@ -112,12 +125,15 @@ async fn event_stream(
     let (stream, response) =
         connected_pair().map_err(|error| ApiError::NotReady(error.to_string()))?;
     app.fan_out.admit(NewClient {
-        stream: stream.into(),
-        tls: None,
-        read_ahead: Vec::new(),
-        encoding: Encoding::EventStream,
+        connection: NewConnection {
+            stream: stream.into(),
+            tls: None,
+            read_ahead: Vec::new(),
+            encoding: Encoding::EventStream,
+        },
         subscription,
         resume,
+        play: None,
         permit,
     });
     let headers = [
@@ -162,7 +178,7 @@ fn requested(
 }
 
 /// Checks the plan of the key, and that the service is ready.
-fn check_allowed(app: &App, key: &KeyEntry) -> Result<(), ApiError> {
+pub(super) fn check_allowed(app: &App, key: &KeyEntry) -> Result<(), ApiError> {
     let plan = key.meter.plan();
     if plan.connections.is_none() {
         let plan = Arc::clone(plan);
@@ -204,51 +220,58 @@ fn invalid_parameter(error: impl ToString) -> ApiError {
     ApiError::InvalidParameter(error.to_string())
 }
 
-/// Answers the handshake, and hands the connection over to the live channel.
-async fn upgrade(
-    app: &Arc<App>,
-    key: &KeyEntry,
-    query: &QueryParams,
-    subscription: LiveSubscription,
-    mut request: Request,
-) -> Result<Response, ApiError> {
-    let resume = resume_point(query)?;
-    let mut response = create_response_with_body(&request, Body::empty)
-        .map_err(|error| ApiError::UpgradeRequired(format!("This path is a WebSocket: {error}")))?;
-    let encoding = if offers_deflate(request.headers()) {
-        let accepted = HeaderValue::from_static(DEFLATE_ACCEPTED);
-        response
-            .headers_mut()
-            .insert(SEC_WEBSOCKET_EXTENSIONS, accepted);
-        Encoding::Deflated
-    } else {
-        Encoding::WebSocket
-    };
-    let network = request.extensions().get().copied();
-    let permit = admit(app, key, network, resume.as_ref()).await?;
-    let upgraded = hyper::upgrade::on(&mut request);
-    let app = Arc::clone(app);
-    let span = permit.trace.span();
-    let hand_over = async move {
-        match take_stream(upgraded).await {
-            Ok(taken) => app.fan_out.admit(NewClient {
-                stream: taken.stream.into(),
-                tls: taken.tls,
-                read_ahead: taken.read_ahead,
-                encoding,
-                subscription,
-                resume,
-                permit,
-            }),
-            Err(error) => tracing::debug!(%error, "the handshake failed"),
-        }
-    };
-    tokio::spawn(hand_over.instrument(span));
-    Ok(response)
+/// A handshake of a WebSocket that is accepted.
+pub(super) struct Handshake {
+    response: Response,
+    encoding: Encoding,
+}
+
+impl Handshake {
+    /// # Errors
+    /// Returns [`ApiError::UpgradeRequired`] if the request is not a handshake.
+    pub(super) fn of(request: &Request) -> Result<Self, ApiError> {
+        let mut response = create_response_with_body(request, Body::empty).map_err(|error| {
+            ApiError::UpgradeRequired(format!("This path is a WebSocket: {error}"))
+        })?;
+        let encoding = if offers_deflate(request.headers()) {
+            let accepted = HeaderValue::from_static(DEFLATE_ACCEPTED);
+            response
+                .headers_mut()
+                .insert(SEC_WEBSOCKET_EXTENSIONS, accepted);
+            Encoding::Deflated
+        } else {
+            Encoding::WebSocket
+        };
+        Ok(Self { response, encoding })
+    }
+
+    /// Answers it, and passes the connection on.
+    pub(super) fn accept(
+        self,
+        mut request: Request,
+        span: Span,
+        admit: impl FnOnce(NewConnection) + Send + 'static,
+    ) -> Response {
+        let upgraded = hyper::upgrade::on(&mut request);
+        let encoding = self.encoding;
+        let hand_over = async move {
+            match take_stream(upgraded).await {
+                Ok(taken) => admit(NewConnection {
+                    stream: taken.stream.into(),
+                    tls: taken.tls,
+                    read_ahead: taken.read_ahead,
+                    encoding,
+                }),
+                Err(error) => tracing::debug!(%error, "the handshake failed"),
+            }
+        };
+        tokio::spawn(hand_over.instrument(span));
+        self.response
+    }
 }
 
 /// The point that a query resumes from.
-fn resume_point(query: &QueryParams) -> Result<Option<ResumePoint>, ApiError> {
+pub(super) fn resume_point(query: &QueryParams) -> Result<Option<ResumePoint>, ApiError> {
     let epoch = query.get("epoch").map(str::to_owned);
     let since = query.number("since")?;
     Ok(since.map(|seq| ResumePoint::new(seq, epoch, query.get("recorded_at"))))

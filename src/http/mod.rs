@@ -33,6 +33,7 @@ mod racecards;
 mod rate_limit;
 mod readiness;
 mod rejections;
+mod replay_odds;
 mod request;
 mod results;
 mod routes;
@@ -93,6 +94,7 @@ pub(crate) fn router(app: Arc<App>) -> (Router, RouteTable) {
         .merge(odds::router())
         .merge(meetings::router())
         .merge(live_odds::router())
+        .merge(replay_odds::router())
         .merge(account::router())
         .merge(ops::router())
         .merge(status::router())

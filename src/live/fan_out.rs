@@ -17,6 +17,7 @@ use super::context::{ClientGuard, LiveContext};
 use super::new_client::NewClient;
 use super::shard;
 use crate::accounts::{Holder, KeyEntry};
+use crate::feed::Feed;
 use crate::limits::{Network, NetworkConnections};
 
 /// Threads that write to clients. The more there are, the fewer clients each has, and the shorter is its turn.
@@ -35,6 +36,9 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct FanOut {
     shards: Vec<ShardHandle>,
     limits: ConnectionLimits,
+    context: LiveContext,
+    /// Permits of replays to write.
+    replay_turns: Arc<Semaphore>,
 }
 
 #[derive(Debug)]
@@ -48,7 +52,7 @@ struct ShardHandle {
 impl ShardHandle {
     /// Starts a shard. The future resolves when its thread has ended, also by a panic.
     fn start(
-        n: usize,
+        name: &str,
         context: LiveContext,
         turns: Arc<Semaphore>,
     ) -> anyhow::Result<(Self, impl Future<Output = ()> + use<>)> {
@@ -65,7 +69,7 @@ impl ShardHandle {
             let _alive = alive;
             shard::run(&runtime, context, receiver, turns);
         };
-        let thread = thread::Builder::new().name(format!("fan-out-{n}"));
+        let thread = thread::Builder::new().name(name.to_owned());
         thread.spawn(run).context(NOT_STARTED)?;
         Ok((shard, ended.map(drop)))
     }
@@ -88,12 +92,19 @@ impl FanOut {
     ) -> anyhow::Result<(Self, Vec<impl Future<Output = ()> + use<>>)> {
         let cores = thread::available_parallelism().map_or(1, usize::from);
         let turns = Arc::new(Semaphore::new((cores / 2).max(1)));
-        let started = (0..(cores * SHARDS_PER_CORE).min(SHARDS_MAX))
-            .map(|n| ShardHandle::start(n, context.clone(), Arc::clone(&turns)));
+        let started = (0..(cores * SHARDS_PER_CORE).min(SHARDS_MAX)).map(|n| {
+            ShardHandle::start(&format!("fan-out-{n}"), context.clone(), Arc::clone(&turns))
+        });
         let started: Vec<_> = started.collect::<anyhow::Result<_>>()?;
         let (shards, ended) = started.into_iter().unzip();
         let limits = ConnectionLimits::new(clients_max, per_network, Arc::clone(&context.metrics));
-        Ok((Self { shards, limits }, ended))
+        let fan_out = Self {
+            shards,
+            limits,
+            context: context.clone(),
+            replay_turns: Arc::new(Semaphore::new(1)),
+        };
+        Ok((fan_out, ended))
     }
 
     /// The runtimes of the shards, each with a thread.
@@ -144,6 +155,33 @@ impl FanOut {
         }
     }
 
+    /// Plays a feed to a client, on a thread of its own. `play` ends when the client has left.
+    ///
+    /// # Errors
+    /// Returns an error if the system starts no thread.
+    pub(crate) fn replay(
+        &self,
+        client: NewClient,
+        feed: Feed,
+        play: impl Future<Output = ()> + Send + 'static,
+    ) -> anyhow::Result<()> {
+        let context = LiveContext {
+            feed,
+            is_replay: true,
+            ..self.context.clone()
+        };
+        let (shard, _) = ShardHandle::start("replay", context, Arc::clone(&self.replay_turns))?;
+        let client = (client, Arc::clone(&shard.guard));
+        // It fails only while the service stops.
+        let _ = shard.new_clients.send(client);
+        let runtime = shard.runtime.clone();
+        runtime.spawn(async move {
+            play.await;
+            drop(shard);
+        });
+        Ok(())
+    }
+
     /// Waits until all clients have left, or the time for that is over.
     pub async fn drain(&self) {
         let drained = timeout(DRAIN_TIMEOUT, self.limits.all_released()).await;
@@ -189,13 +227,14 @@ mod tests {
             monitor: FeedMonitor::new(status.clone(), watch::channel(connection).1),
             lag: Lag::new(Duration::ZERO, status).0,
             shutdown: Shutdown::new(),
+            is_replay: false,
         }
     }
 
     #[tokio::test]
     async fn the_end_of_a_shard_is_noticed() {
         let turns = Arc::new(Semaphore::new(1));
-        let (shard, ended) = ShardHandle::start(0, context(), turns).expect("a thread");
+        let (shard, ended) = ShardHandle::start("fan-out", context(), turns).expect("a thread");
         tokio::pin!(ended);
         let early = timeout(Duration::from_millis(100), &mut ended).await;
         assert!(early.is_err(), "it serves");

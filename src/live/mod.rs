@@ -35,6 +35,6 @@ pub use context::LiveContext;
 pub use fan_out::FanOut;
 
 pub(crate) use filter::{Filter, FilterQuery, Kinds, markets, values_of};
-pub(crate) use new_client::NewClient;
+pub(crate) use new_client::{NewClient, NewConnection};
 pub(crate) use request::unknown_name;
 pub(crate) use subscription::{LiveSubscription, ResumePoint};

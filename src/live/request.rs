@@ -1,6 +1,6 @@
 //! [`Request`]: a message from a client.
 
-use events::{PoolCode, cut_reason};
+use events::{Moment, PoolCode, cut_reason};
 use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::filter::{Filter, Kinds, VALUES_MAX, cut_name};
 use super::subscription::{CONFLATE_MS, HEARTBEAT_MS};
+use crate::past::{PlayControl, SPEED};
 
 /// Characters of an unknown op that the error message repeats.
 const REPEATED_CHARS_MAX: usize = 40;
@@ -40,6 +41,41 @@ pub(crate) struct Request {
     pub(crate) recorded_at: Option<String>,
     /// The log that `since` belongs to, as in `welcome`.
     pub(crate) epoch: Option<String>,
+    #[serde(flatten)]
+    pub(crate) play: PlayRequest,
+}
+
+/// What a message changes of a replay.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(crate) struct PlayRequest {
+    /// How many seconds of the log are played in one second.
+    #[schemars(range(min = *SPEED.start(), max = *SPEED.end()))]
+    speed: Option<f64>,
+    /// Whether the replay stands still.
+    paused: Option<bool>,
+    /// When the log stored the next message that is played.
+    seek: Option<Moment>,
+}
+
+impl PlayRequest {
+    fn check(&self) -> Result<(), RequestError> {
+        match self.speed {
+            Some(speed) if !SPEED.contains(&speed) => Err(invalid_parameter(format!(
+                "speed is {} to {}, not {speed}",
+                SPEED.start(),
+                SPEED.end()
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn change(&self, control: &mut PlayControl) {
+        control.speed = self.speed.unwrap_or(control.speed);
+        control.is_paused = self.paused.unwrap_or(control.is_paused);
+        if self.seek.is_some() {
+            control.sought = (control.sought.0 + 1, self.seek);
+        }
+    }
 }
 
 /// The id of a client message. Answers repeat it as it was sent.
@@ -70,13 +106,20 @@ pub(crate) enum Op {
     /// Requests a snapshot of each open race that is followed. Answered by `ack`, the snapshots and
     /// `snapshot_complete`.
     Resync,
+    /// Changes a replay, which live odds are not. Answered by `ack`; after a `seek`, snapshots follow.
+    Play,
     /// Answered by `ack`.
     Ping,
 }
 
 impl Op {
-    pub(crate) const ALL: [Self; 4] =
-        [Self::Subscribe, Self::Unsubscribe, Self::Resync, Self::Ping];
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Subscribe,
+        Self::Unsubscribe,
+        Self::Resync,
+        Self::Play,
+        Self::Ping,
+    ];
 
     /// The fields of a message with this operation. One that it would ignore is an error, as a mistyped one is: who
     /// sends `races` with a `resync` expects less than every race.
@@ -100,6 +143,7 @@ impl Op {
             Self::Unsubscribe => &[
                 "op", "id", "dates", "venues", "races", "horses", "events", "markets",
             ],
+            Self::Play => &["op", "id", "speed", "paused", "seek"],
             Self::Resync | Self::Ping => &["op", "id"],
         }
     }
@@ -134,22 +178,25 @@ fn check_names(object: &Value, known: &[&str]) -> Result<(), RequestError> {
 /// Why a client message is rejected.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum RequestError {
-    #[error("A message is a JSON object with op: subscribe, unsubscribe, resync or ping")]
+    #[error("A message is a JSON object with op: subscribe, unsubscribe, resync, play or ping")]
     InvalidMessage,
-    #[error("op is subscribe, unsubscribe, resync or ping, not {0:?}")]
+    #[error("op is subscribe, unsubscribe, resync, play or ping, not {0:?}")]
     UnknownOp(String),
     #[error("{0}")]
     InvalidParameter(String),
+    #[error("Only a replay can be played")]
+    NotReplay,
     #[error("The filter in force has no {0}")]
     NotSubscribed(&'static str),
 }
 
 impl RequestError {
     /// The codes, as in messages.
-    pub(super) const CODES: [&str; 4] = [
+    pub(super) const CODES: [&str; 5] = [
         "invalid_message",
         "unknown_op",
         "invalid_parameter",
+        "not_replay",
         "not_subscribed",
     ];
 
@@ -159,6 +206,7 @@ impl RequestError {
             Self::InvalidMessage => "invalid_message",
             Self::UnknownOp(_) => "unknown_op",
             Self::InvalidParameter(_) => "invalid_parameter",
+            Self::NotReplay => "not_replay",
             Self::NotSubscribed(_) => "not_subscribed",
         }
     }
@@ -197,6 +245,7 @@ impl Request {
         }
         let request: Self = serde_json::from_value(message).map_err(invalid_parameter)?;
         request.filter.check_venues().map_err(invalid_parameter)?;
+        request.play.check()?;
         Ok(request)
     }
 }
@@ -249,9 +298,10 @@ mod tests {
         let schema = schema_for!(Request).to_value();
         let properties = schema["properties"].as_object().expect("an object");
         let mut names: Vec<&str> = properties.keys().map(String::as_str).collect();
-        let mut known = Op::Subscribe.fields().to_vec();
+        let mut known = [Op::Subscribe.fields(), Op::Play.fields()].concat();
         names.sort_unstable();
         known.sort_unstable();
+        known.dedup();
         assert_eq!(names, known);
         let race = schema.pointer("/properties/races/items/properties");
         let race = race.and_then(|race| race.as_object()).expect("an object");

@@ -254,7 +254,8 @@ impl Shard {
     /// Notes how long ago the first event of a batch was recorded, once for all clients. So the batch costs a look-up,
     /// and a delivery nothing.
     fn note_latency(&self, batch: &FeedBatch) {
-        let Some(first) = batch.messages.first() else {
+        let first = batch.messages.first();
+        let Some(first) = first.filter(|_| !self.context.is_replay) else {
             return;
         };
         let generation = batch.end.generation;

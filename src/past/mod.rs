@@ -4,6 +4,7 @@
 //! answer costs what its races and horses have had, however long the log is.
 
 mod part;
+mod play;
 
 use std::sync::Arc;
 
@@ -12,12 +13,13 @@ use futures::{StreamExt, TryStreamExt, stream};
 use parking_lot::Mutex;
 use projections::horse_form::horses_in;
 use projections::{Checkpoint, Projection, Store, StoreError};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
 use crate::log::{Log, LogError, LogMessage, RACING};
 use crate::task::spawn_blocking;
 
 pub(crate) use part::Part;
+pub(crate) use play::{PlayControl, Player, SPEED};
 
 const ANY_SUBJECT: &str = ">";
 /// Subjects that are read at a time: more save no time on two cores of a server.
@@ -28,6 +30,11 @@ const MESSAGES_MAX: usize = 200_000;
 const FOLDS_MAX: usize = 2;
 /// The payload bytes of the parts that are kept: about a quarter of what they take in memory.
 const KEPT_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// The payload bytes of all messages that are played at a time, in KiB: about a quarter of what they take in memory.
+const PLAYED_KIB_MAX: usize = 128 * 1024;
+/// The KiB that a replay counts at least: its thread and its clients.
+const PLAYED_KIB_MIN: usize = 1024;
 
 /// Why there is no answer about the past.
 #[derive(Debug, thiserror::Error)]
@@ -43,8 +50,20 @@ pub(crate) enum PastError {
     Log(#[from] LogError),
     #[error(transparent)]
     Store(#[from] StoreError),
+    #[error("too many messages are played at the moment: ask for a race or a venue, or later")]
+    Busy,
     #[error("the fold ended: {0}")]
     Ended(#[from] tokio::task::JoinError),
+}
+
+/// Where a replay begins.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum PlayFrom {
+    Start,
+    /// With the first message that was stored at this time or later.
+    Time(Moment),
+    /// With the first message after a sequence.
+    After(u64),
 }
 
 /// A part of the views in memory.
@@ -64,6 +83,8 @@ pub struct Past {
     /// A connection of its own: messages of feeders may close the one on which they are read.
     log: Log,
     folds: Semaphore,
+    /// KiB of messages that are played.
+    played: Arc<Semaphore>,
     /// The parts that were used last, the latest one at the end.
     kept: Mutex<Vec<KeptPart>>,
 }
@@ -73,6 +94,7 @@ impl Past {
         Self {
             log,
             folds: Semaphore::new(FOLDS_MAX),
+            played: Arc::new(Semaphore::new(PLAYED_KIB_MAX)),
             kept: Mutex::default(),
         }
     }
@@ -112,6 +134,38 @@ impl Past {
             store: Arc::clone(&store),
         });
         Ok(store)
+    }
+
+    /// Plays a part of the log up to the checkpoint `whole`: the messages from a place on that were stored before `to`.
+    ///
+    /// # Errors
+    /// Returns a [`PastError`].
+    pub(crate) async fn play(
+        &self,
+        whole: Checkpoint,
+        part: &Part,
+        from: PlayFrom,
+        to: Option<Moment>,
+        control: watch::Receiver<PlayControl>,
+    ) -> Result<Player, PastError> {
+        let _permit = self.folds.acquire().await.expect("it is never closed");
+        let mut messages = self.messages(part.subjects(), whole.seq).await?;
+        let first = messages.first().map_or(whole.seq, |first| first.seq);
+        if !whole.can_fold_after(first.saturating_sub(1)) {
+            return Err(PastError::Gone);
+        }
+        messages.truncate(to.map_or(usize::MAX, |to| play::first_at(&messages, to)));
+        let next = match from {
+            PlayFrom::Start => 0,
+            PlayFrom::Time(time) => play::first_at(&messages, time),
+            PlayFrom::After(seq) => messages.partition_point(|message| message.seq <= seq),
+        };
+        let bytes: usize = messages.iter().map(|message| message.payload.len()).sum();
+        let kib = u32::try_from(PLAYED_KIB_MIN.max(bytes / 1024)).map_err(|_| PastError::Busy)?;
+        let permit = Arc::clone(&self.played).try_acquire_many_owned(kib);
+        let permit = permit.map_err(|_| PastError::Busy)?;
+        let player = spawn_blocking(move || Player::new(messages, next, whole, control, permit));
+        Ok(player.await??)
     }
 
     fn kept(&self, part: &Part, has_names: bool, seq: u64) -> Option<Arc<Store>> {

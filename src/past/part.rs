@@ -1,6 +1,6 @@
 //! [`Part`]: the races and horses that an answer depends on.
 
-use events::{HorseNo, RaceKey, RaceNumber, RacingDate};
+use events::{HorseNo, RaceKey, RaceNumber, RacingDate, VenueCode};
 
 /// The races and horses that an answer depends on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -9,6 +9,12 @@ pub(crate) enum Part {
     Days {
         dates: Vec<RacingDate>,
         odds_of: Option<RaceNumber>,
+    },
+    /// All messages about the races of a day: of all venues and numbers, unless one is given.
+    Races {
+        date: RacingDate,
+        venue: Option<VenueCode>,
+        race_number: Option<RaceNumber>,
     },
     /// A horse, and the cards and the results of races.
     Horse {
@@ -30,6 +36,16 @@ impl Part {
                     dates.iter().map(subject)
                 });
                 facts.chain(odds).collect()
+            }
+            Self::Races {
+                date,
+                venue,
+                race_number,
+            } => {
+                let any = || "*".to_owned();
+                let venue = venue.as_ref().map_or_else(any, VenueCode::to_string);
+                let number = race_number.map_or_else(any, |number| number.to_string());
+                vec![format!("racing.*.{date}.{venue}.{number}")]
             }
             Self::Horse { horse_no, races } => {
                 let facts = races.iter().flat_map(|race| {

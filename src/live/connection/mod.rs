@@ -6,7 +6,6 @@ mod outgoing;
 mod socket;
 
 use std::io::{self, IoSlice, Read, Write};
-use std::os::fd::OwnedFd;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
@@ -20,8 +19,8 @@ use self::inflate::DeflatedInput;
 use self::outgoing::OutgoingBuffer;
 use self::socket::{ClientSocket, ClientStream};
 use super::close_reason::CloseReason;
+use super::new_client::NewConnection;
 use crate::feed::frame::{Encoding, Frame};
-use crate::tls::TlsSession;
 
 /// Bytes of a message from a client, all fragments together.
 const MESSAGE_BYTES_MAX: usize = 16 * 1024;
@@ -109,12 +108,13 @@ impl Connection {
     ///
     /// # Errors
     /// Returns an I/O error if the system does not add the socket to its event queue.
-    pub(super) fn open(
-        stream: OwnedFd,
-        tls: Option<TlsSession>,
-        mut read_ahead: Vec<u8>,
-        encoding: Encoding,
-    ) -> io::Result<Self> {
+    pub(super) fn open(connection: NewConnection) -> io::Result<Self> {
+        let NewConnection {
+            stream,
+            tls,
+            mut read_ahead,
+            encoding,
+        } = connection;
         rustix::net::sockopt::set_socket_send_buffer_size(&stream, SEND_BUFFER_BYTES)?;
         let stream = match encoding {
             Encoding::EventStream => ClientStream::Pair(UnixStream::from_std(stream.into())?),

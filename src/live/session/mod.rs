@@ -13,6 +13,7 @@ use std::task::Context;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use tokio::sync::watch;
 
 use self::cursor::Cursor;
 use self::requests::PendingRequest;
@@ -29,6 +30,7 @@ use crate::feed::frame::Frame;
 use crate::feed::{Feed, NotRecovered, Position, Snapshots};
 use crate::health::FeedHealth;
 use crate::metrics::LiveMetrics;
+use crate::past::PlayControl;
 
 /// How long a client may take to close its side of the connection.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -57,6 +59,8 @@ pub(super) struct Session {
     quota: InboundQuota,
     /// A request that waits until everything before its answer is sent. Boxed, because hardly any client has one.
     pending_request: Option<Box<PendingRequest>>,
+    /// Controls what is played, in a replay.
+    play: Option<watch::Sender<PlayControl>>,
     pub(super) permit: ConnectionPermit,
     context: SessionContext,
 }
@@ -81,12 +85,7 @@ impl Session {
         now: Instant,
     ) -> io::Result<Self> {
         let mut session = Self {
-            connection: Connection::open(
-                client.stream,
-                client.tls,
-                client.read_ahead,
-                client.encoding,
-            )?,
+            connection: Connection::open(client.connection)?,
             state: SessionState::Open,
             cursor: Cursor::new(&context.feed.position()),
             timers: Timers::new(client.subscription.heartbeat_interval(), now),
@@ -94,6 +93,7 @@ impl Session {
             subscription_changed: false,
             quota: InboundQuota::new(now),
             pending_request: None,
+            play: client.play,
             permit: client.permit,
             context,
         };

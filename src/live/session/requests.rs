@@ -105,6 +105,11 @@ impl Session {
                 self.queue_ack(Op::Resync, id, None);
                 self.queue_snapshots(snapshots, id);
             }
+            Op::Play => {
+                let play = self.play.as_ref().ok_or(RequestError::NotReplay)?;
+                play.send_modify(|control| request.play.change(control));
+                self.queue_ack(Op::Play, id, None);
+            }
             Op::Ping => self.queue_ack(Op::Ping, id, None),
         }
         Ok(())

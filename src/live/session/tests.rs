@@ -51,12 +51,15 @@ async fn open_session(now: Instant) -> (Session, WebSocket<TcpStream>) {
         .acquire(key_id, &Holder::Key(key_id), 1, None)
         .expect("a permit");
     let new_client = NewClient {
-        stream: stream.into(),
-        tls: None,
-        read_ahead: Vec::new(),
-        encoding: Encoding::WebSocket,
+        connection: NewConnection {
+            stream: stream.into(),
+            tls: None,
+            read_ahead: Vec::new(),
+            encoding: Encoding::WebSocket,
+        },
         subscription: LiveSubscription::default(),
         resume: None,
+        play: None,
         permit,
     };
     let mut session = Session::open(new_client, context, HEALTHY, now).expect("a connection");

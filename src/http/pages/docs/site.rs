@@ -30,7 +30,7 @@ macro_rules! guide {
 }
 
 /// The navigation, in its order.
-const PAGES: [NavPage; 23] = [
+const PAGES: [NavPage; 24] = [
     NavPage {
         group: "Start",
         title: "Get started",

@@ -1,0 +1,102 @@
+//! `/ws/replay/odds`: a past day over the protocol of the live channel.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::{Request, State};
+use axum::response::Response;
+use axum::routing::get;
+use events::{Moment, RaceNumber, RacingDate, VenueCode};
+use tokio::sync::watch;
+
+use super::as_of::beyond;
+use super::error::ApiError;
+use super::live_odds::{
+    FILTERS, Handshake, PARAMETERS, check_allowed, filter, resume_point, subscription,
+};
+use super::params::QueryParams;
+use super::routes::Routes;
+use super::state::App;
+use crate::accounts::KeyEntry;
+use crate::live::{NewClient, ResumePoint};
+use crate::past::{Part, PlayControl, PlayFrom, SPEED};
+
+const ONE_DATE: &str = "A replay is of one date";
+
+pub(super) fn router() -> Routes {
+    Routes::default().route("/ws/replay/odds", get(replay))
+}
+
+/// Plays the races that the query chooses.
+async fn replay(
+    State(app): State<Arc<App>>,
+    Extension(key): Extension<Arc<KeyEntry>>,
+    query: QueryParams,
+    request: Request,
+) -> Result<Response, ApiError> {
+    query.check_names(&[&FILTERS[..], &PARAMETERS, &["from", "to", "speed"]].concat())?;
+    check_allowed(&app, &key)?;
+    let subscription = subscription(&query, filter(&query)?)?;
+    let resume = resume_point(&query)?;
+    let from = from(&query, resume.as_ref())?;
+    let to = moment(&query, "to")?;
+    let (control, controlled) = watch::channel(PlayControl {
+        speed: speed(&query)?,
+        is_paused: false,
+        sought: (0, None),
+    });
+    let part = part(&query)?;
+    let handshake = Handshake::of(&request)?;
+    let permit = (app.fan_out).acquire(&key, request.extensions().get().copied())?;
+    let whole = app.store()?.checkpoint().ok_or_else(|| beyond(0))?;
+    let playing = app.past.play(whole, &part, from, to, controlled);
+    let player = playing.await?;
+    let span = permit.trace.span();
+    Ok(handshake.accept(request, span, move |connection| {
+        let client = NewClient {
+            connection,
+            subscription,
+            resume,
+            play: Some(control),
+            permit,
+        };
+        let feed = player.feed().clone();
+        if let Err(error) = app.fan_out.replay(client, feed, player.run()) {
+            tracing::warn!(%error, "a replay cannot be started");
+        }
+    }))
+}
+
+/// The races whose messages are played.
+fn part(query: &QueryParams) -> Result<Part, ApiError> {
+    let one_date = || ApiError::InvalidParameter(ONE_DATE.to_owned());
+    let date = query.get("date").ok_or_else(one_date)?;
+    Ok(Part::Races {
+        date: RacingDate::parse(date).map_err(|_| one_date())?,
+        // Lists and names are filters of the session alone.
+        venue: query
+            .get("venue")
+            .and_then(|venue| VenueCode::parse(venue).ok()),
+        race_number: query
+            .get("race")
+            .and_then(|race| RaceNumber::parse(race).ok()),
+    })
+}
+
+fn from(query: &QueryParams, resume: Option<&ResumePoint>) -> Result<PlayFrom, ApiError> {
+    let from = moment(query, "from")?.map_or(PlayFrom::Start, PlayFrom::Time);
+    Ok(resume.map_or(from, |point| PlayFrom::After(point.seq)))
+}
+
+fn moment(query: &QueryParams, name: &str) -> Result<Option<Moment>, ApiError> {
+    let time = query.get(name).map(Moment::parse).transpose();
+    time.map_err(|error| ApiError::InvalidParameter(error.to_string()))
+}
+
+fn speed(query: &QueryParams) -> Result<f64, ApiError> {
+    let text = query.get("speed").unwrap_or("1");
+    let speed = text.parse().ok().filter(|speed| SPEED.contains(speed));
+    let [min, max] = [SPEED.start(), SPEED.end()];
+    speed
+        .ok_or_else(|| ApiError::InvalidParameter(format!("speed is {min} to {max}, not {text:?}")))
+}

@@ -1,0 +1,164 @@
+//! [`Player`]: plays past messages of the log to a feed of its own, at any speed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use events::Moment;
+use futures::future::OptionFuture;
+use jiff::Timestamp;
+use projections::{Checkpoint, Projection, Store, StoreError, open_races};
+use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::time::{Instant, sleep_until};
+
+use crate::feed::{EventTime, Feed, Replayed};
+use crate::log::LogMessage;
+
+/// Seconds of the log that are played in one second.
+pub(crate) const SPEED: std::ops::RangeInclusive<f64> = 0.1..=1_000.0;
+/// The longest pause between two messages: a replay of several days does not wait through the nights for longer.
+const WAIT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// How a client wants its messages played.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct PlayControl {
+    /// In [`SPEED`].
+    pub(crate) speed: f64,
+    pub(crate) is_paused: bool,
+    /// How often the client has sought a place, and the last one.
+    pub(crate) sought: (u32, Option<Moment>),
+}
+
+/// Messages that are played to a feed.
+#[derive(Debug)]
+pub(crate) struct Player {
+    messages: Vec<LogMessage>,
+    /// The index of the next one.
+    next: usize,
+    /// A later checkpoint of all views.
+    whole: Checkpoint,
+    projection: Projection,
+    feed: Feed,
+    control: watch::Receiver<PlayControl>,
+    /// For the memory of the messages.
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Player {
+    /// Makes the feed that of the messages before a place.
+    ///
+    /// # Errors
+    /// Returns a [`StoreError`] if the fold fails.
+    pub(super) fn new(
+        messages: Vec<LogMessage>,
+        next: usize,
+        whole: Checkpoint,
+        control: watch::Receiver<PlayControl>,
+        permit: OwnedSemaphorePermit,
+    ) -> Result<Self, StoreError> {
+        let store = Arc::new(Store::in_memory());
+        let mut player = Self {
+            messages,
+            next,
+            projection: Projection::of_part(store, &whole),
+            whole,
+            feed: Feed::default(),
+            control,
+            _permit: permit,
+        };
+        player.move_to(next)?;
+        Ok(player)
+    }
+
+    pub(crate) fn feed(&self) -> &Feed {
+        &self.feed
+    }
+
+    /// Plays until the client has left.
+    pub(crate) async fn run(mut self) {
+        if let Err(error) = self.play().await {
+            tracing::error!(%error, "a replay ended");
+        }
+    }
+
+    async fn play(&mut self) -> Result<(), StoreError> {
+        let mut time = self.time_of_next();
+        loop {
+            let control = *self.control.borrow_and_update();
+            let begun = Instant::now();
+            loop {
+                let due = (self.messages.get(self.next)).filter(|_| !control.is_paused);
+                let due = due.map(|next| begun + wait(time, next.recorded_at, control.speed));
+                let due = OptionFuture::from(due.map(sleep_until));
+                tokio::select! {
+                    biased;
+                    changed = self.control.changed() => {
+                        if changed.is_err() {
+                            return Ok(());
+                        }
+                        break;
+                    }
+                    Some(()) = due => self.play_next()?,
+                }
+            }
+            if !control.is_paused {
+                time = later(time, begun.elapsed().mul_f64(control.speed));
+            }
+            let (count, sought) = self.control.borrow().sought;
+            if let Some(sought) = sought.filter(|_| count > control.sought.0) {
+                let next = self.first_at(sought);
+                self.move_to(next)?;
+                time = sought.timestamp();
+            }
+        }
+    }
+
+    fn first_at(&self, time: Moment) -> usize {
+        first_at(&self.messages, time)
+    }
+
+    fn time_of_next(&self) -> Timestamp {
+        let next = self.messages.get(self.next).or(self.messages.last());
+        next.map_or(Timestamp::MIN, |next| next.recorded_at.timestamp())
+    }
+
+    /// Starts the feed again with what was before a message.
+    fn move_to(&mut self, next: usize) -> Result<(), StoreError> {
+        let store = Arc::new(Store::in_memory());
+        self.projection = Projection::of_part(Arc::clone(&store), &self.whole);
+        let before = self.messages[..next].iter();
+        (self.projection).step(before.map(LogMessage::as_message), false)?;
+        self.next = next;
+        let checkpoint = self.projection.checkpoint();
+        let replayed = Replayed::nothing(checkpoint);
+        (self.feed).reset(checkpoint, open_races(&store)?, replayed);
+        Ok(())
+    }
+
+    fn play_next(&mut self) -> Result<(), StoreError> {
+        let message = &self.messages[self.next];
+        self.next += 1;
+        let step = self.projection.step([message.as_message()], true)?;
+        let log_time = self.projection.checkpoint().clock.latest_time();
+        let event = EventTime::of(message);
+        self.feed.publish(step.updates, &[event], log_time);
+        Ok(())
+    }
+}
+
+/// The index of the first message that was stored at a time or later.
+pub(super) fn first_at(messages: &[LogMessage], time: Moment) -> usize {
+    let first = messages
+        .iter()
+        .position(|message| message.recorded_at >= time);
+    first.unwrap_or(messages.len())
+}
+
+/// How long it takes from a time of the log to another one.
+fn wait(from: Timestamp, to: Moment, speed: f64) -> Duration {
+    let wait = Duration::try_from(to.timestamp().duration_since(from));
+    (wait.unwrap_or_default().div_f64(speed)).min(WAIT_MAX)
+}
+
+fn later(time: Timestamp, by: Duration) -> Timestamp {
+    time.saturating_add(by).unwrap_or(Timestamp::MAX)
+}
