@@ -21,7 +21,7 @@ use crate::health::{FeedHealth, Liveness};
 use crate::limits::NetworkConnections;
 use crate::live::batch::FeedCursor;
 use crate::live::connection_limits::ConnectionLimits;
-use crate::live::new_client::NewClient;
+use crate::live::new_client::{NewClient, NewConnection};
 use crate::live::subscription::LiveSubscription;
 
 /// Nothing takes this long unless it is broken.
