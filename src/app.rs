@@ -48,7 +48,8 @@ use crate::tls::TlsServer;
 
 /// Connections of the admin address at a time.
 const ADMIN_CONNECTIONS_MAX: usize = 32;
-/// The time for a handler. Most read a local store, those of the past the log. An operator may wait an [`HOUR`] for a snapshot.
+/// The time for a handler. Most read a local store, those of the past the log. An operator may wait an [`HOUR`] for a
+/// snapshot.
 const HANDLER_TIMEOUT: Duration = Duration::from_secs(10);
 /// The time for a client to read an answer. The largest are the scripts of `/docs`. An operator may take an [`HOUR`]
 /// to read all views.

@@ -24,7 +24,7 @@
 //! | [`live`] | the live channel: fan-out, sessions, protocol | `accounts`, `clock`, `feed`, `health`, `limits`, `metrics`, `past`, `projector`, `shutdown`, `tls` |
 //! | [`http`] | the JSON API, the pages and the WebSocket handshake, on axum | all above but `atomic_file`, `mail`, `supervisor`, `task` |
 //! | [`app`] | the composition root: builds and runs the service | all above but `atomic_file`, `task` |
-//! | [`cli`] | the command line, one command per file | all above but `feed`, `health`, `live`, `metrics`, `task` |
+//! | [`cli`] | the command line, one command per file | all above but `feed`, `health`, `live`, `metrics`, `past`, `task` |
 
 pub mod accounts;
 pub mod app;

@@ -22,8 +22,8 @@ pub enum RowKind {
     Unplaced = b'U',
     /// None: the horse is on a card only. The row is not served; it has the name and the trainer of the horse.
     Declared = b'D',
-    /// None: the horse was on a card or in a result, and no longer is. The row is empty: it tells which races an earlier
-    /// form of the horse is of.
+    /// None: the horse was on a card or in a result, and no longer is. The row is empty: it tells which races an
+    /// earlier form of the horse is of.
     Former = b'F',
 }
 

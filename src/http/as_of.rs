@@ -10,7 +10,7 @@ use projections::{Checkpoint, keys};
 use super::error::{ApiError, capitalized};
 use super::meetings::day_range;
 use super::params::QueryParams;
-use super::request::ApiRequest;
+use super::request::{ApiRequest, AsOf};
 use super::results::choose_race;
 use crate::past::{Part, PastError};
 
@@ -20,16 +20,6 @@ const EXPECTED: &str = "as_of is a sequence of the log, a time as in RFC 3339, o
 /// Views that are live have all messages that were stored this long ago: a replica notices within 15 s that it is cut
 /// off, and the clocks of servers differ by less than the rest.
 const SETTLED: SignedDuration = SignedDuration::from_secs(30);
-
-/// The message as of which a request is answered.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct AsOf {
-    pub(super) seq: u64,
-    /// The day then.
-    pub(super) today: RacingDate,
-    /// Whether no other answer will ever be given for it.
-    pub(super) is_settled: bool,
-}
 
 /// The value of `as_of`.
 enum Place {

@@ -19,7 +19,7 @@ use super::routes::Routes;
 use super::state::App;
 use crate::accounts::KeyEntry;
 use crate::live::{NewClient, ResumePoint};
-use crate::past::{Part, PlayControl, PlayFrom, SPEED};
+use crate::past::{Part, PlayFrom, PlaybackControl, SPEED};
 
 const ONE_DATE: &str = "A replay is of one date";
 
@@ -40,7 +40,7 @@ async fn replay(
     let resume = resume_point(&query)?;
     let from = from(&query, resume.as_ref())?;
     let to = moment(&query, "to")?;
-    let (control, controlled) = watch::channel(PlayControl {
+    let (control, controlled) = watch::channel(PlaybackControl {
         speed: speed(&query)?,
         is_paused: false,
         sought: (0, None),
@@ -50,7 +50,7 @@ async fn replay(
     let permit = (app.fan_out).acquire(&key, request.extensions().get().copied())?;
     let whole = app.store()?.checkpoint().ok_or_else(|| beyond(0))?;
     let playing = app.past.play(whole, &part, from, to, controlled);
-    let player = playing.await?;
+    let playback = playing.await?;
     let span = permit.trace.span();
     Ok(handshake.accept(request, span, move |connection| {
         let client = NewClient {
@@ -60,8 +60,8 @@ async fn replay(
             play: Some(control),
             permit,
         };
-        let feed = player.feed().clone();
-        if let Err(error) = app.fan_out.replay(client, feed, player.run()) {
+        let feed = playback.feed().clone();
+        if let Err(error) = app.fan_out.replay(client, feed, playback.run()) {
             tracing::warn!(%error, "a replay cannot be started");
         }
     }))

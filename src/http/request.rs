@@ -14,7 +14,6 @@ use jiff::Timestamp;
 use projections::{Store, StoreError, Translation, View};
 use tokio::time::timeout;
 
-use super::as_of::AsOf;
 use super::entity_tag::{EntityTag, is_zero_weight};
 use super::error::ApiError;
 use super::params::{PathParams, QueryParams, check_utf8};
@@ -48,6 +47,16 @@ pub(super) struct ApiRequest {
     /// The plan of the key.
     plan: Arc<Plan>,
     if_none_match: Option<HeaderValue>,
+}
+
+/// The message as of which a request is answered.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct AsOf {
+    pub(super) seq: u64,
+    /// The day then.
+    pub(super) today: RacingDate,
+    /// Whether no other answer will ever be given for it.
+    pub(super) is_settled: bool,
 }
 
 /// JSON, and the `Link` headers of its response.

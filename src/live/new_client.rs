@@ -7,7 +7,7 @@ use tokio::sync::watch;
 use super::connection_limits::ConnectionPermit;
 use super::subscription::{LiveSubscription, ResumePoint};
 use crate::feed::frame::Encoding;
-use crate::past::PlayControl;
+use crate::past::PlaybackControl;
 use crate::tls::TlsSession;
 
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub(crate) struct NewClient {
     pub(crate) subscription: LiveSubscription,
     pub(crate) resume: Option<ResumePoint>,
     /// Controls what is played to the client, if that is a replay.
-    pub(crate) play: Option<watch::Sender<PlayControl>>,
+    pub(crate) play: Option<watch::Sender<PlaybackControl>>,
     pub(crate) permit: ConnectionPermit,
 }
 

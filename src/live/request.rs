@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::filter::{Filter, Kinds, VALUES_MAX, cut_name};
 use super::subscription::{CONFLATE_MS, HEARTBEAT_MS};
-use crate::past::{PlayControl, SPEED};
+use crate::past::{PlaybackControl, SPEED};
 
 /// Characters of an unknown op that the error message repeats.
 const REPEATED_CHARS_MAX: usize = 40;
@@ -69,7 +69,7 @@ impl PlayRequest {
         }
     }
 
-    pub(super) fn change(&self, control: &mut PlayControl) {
+    pub(super) fn change(&self, control: &mut PlaybackControl) {
         control.speed = self.speed.unwrap_or(control.speed);
         control.is_paused = self.paused.unwrap_or(control.is_paused);
         if self.seek.is_some() {

@@ -4,7 +4,7 @@
 //! answer costs what its races and horses have had, however long the log is.
 
 mod part;
-mod play;
+mod playback;
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::log::{Log, LogError, LogMessage, RACING};
 use crate::task::spawn_blocking;
 
 pub(crate) use part::Part;
-pub(crate) use play::{PlayControl, Player, SPEED};
+pub(crate) use playback::{Playback, PlaybackControl, SPEED};
 
 const ANY_SUBJECT: &str = ">";
 /// Subjects that are read at a time: more save no time on two cores of a server.
@@ -146,26 +146,27 @@ impl Past {
         part: &Part,
         from: PlayFrom,
         to: Option<Moment>,
-        control: watch::Receiver<PlayControl>,
-    ) -> Result<Player, PastError> {
+        control: watch::Receiver<PlaybackControl>,
+    ) -> Result<Playback, PastError> {
         let _permit = self.folds.acquire().await.expect("it is never closed");
         let mut messages = self.messages(part.subjects(), whole.seq).await?;
         let first = messages.first().map_or(whole.seq, |first| first.seq);
         if !whole.can_fold_after(first.saturating_sub(1)) {
             return Err(PastError::Gone);
         }
-        messages.truncate(to.map_or(usize::MAX, |to| play::first_at(&messages, to)));
+        messages.truncate(to.map_or(usize::MAX, |to| playback::first_at(&messages, to)));
         let next = match from {
             PlayFrom::Start => 0,
-            PlayFrom::Time(time) => play::first_at(&messages, time),
+            PlayFrom::Time(time) => playback::first_at(&messages, time),
             PlayFrom::After(seq) => messages.partition_point(|message| message.seq <= seq),
         };
         let bytes: usize = messages.iter().map(|message| message.payload.len()).sum();
         let kib = u32::try_from(PLAYED_KIB_MIN.max(bytes / 1024)).map_err(|_| PastError::Busy)?;
         let permit = Arc::clone(&self.played).try_acquire_many_owned(kib);
         let permit = permit.map_err(|_| PastError::Busy)?;
-        let player = spawn_blocking(move || Player::new(messages, next, whole, control, permit));
-        Ok(player.await??)
+        let playback =
+            spawn_blocking(move || Playback::new(messages, next, whole, control, permit));
+        Ok(playback.await??)
     }
 
     fn kept(&self, part: &Part, has_names: bool, seq: u64) -> Option<Arc<Store>> {

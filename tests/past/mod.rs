@@ -1,3 +1,4 @@
 //! The past on request.
 
 mod as_of;
+mod replay;

@@ -30,7 +30,7 @@ use crate::feed::frame::Frame;
 use crate::feed::{Feed, NotRecovered, Position, Snapshots};
 use crate::health::FeedHealth;
 use crate::metrics::LiveMetrics;
-use crate::past::PlayControl;
+use crate::past::PlaybackControl;
 
 /// How long a client may take to close its side of the connection.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -60,7 +60,7 @@ pub(super) struct Session {
     /// A request that waits until everything before its answer is sent. Boxed, because hardly any client has one.
     pending_request: Option<Box<PendingRequest>>,
     /// Controls what is played, in a replay.
-    play: Option<watch::Sender<PlayControl>>,
+    play: Option<watch::Sender<PlaybackControl>>,
     pub(super) permit: ConnectionPermit,
     context: SessionContext,
 }

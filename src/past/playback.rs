@@ -1,4 +1,4 @@
-//! [`Player`]: plays past messages of the log to a feed of its own, at any speed.
+//! [`Playback`]: plays past messages of the log to a feed of its own, at any speed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ const WAIT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// How a client wants its messages played.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct PlayControl {
+pub(crate) struct PlaybackControl {
     /// In [`SPEED`].
     pub(crate) speed: f64,
     pub(crate) is_paused: bool,
@@ -30,7 +30,7 @@ pub(crate) struct PlayControl {
 
 /// Messages that are played to a feed.
 #[derive(Debug)]
-pub(crate) struct Player {
+pub(crate) struct Playback {
     messages: Vec<LogMessage>,
     /// The index of the next one.
     next: usize,
@@ -38,12 +38,12 @@ pub(crate) struct Player {
     whole: Checkpoint,
     projection: Projection,
     feed: Feed,
-    control: watch::Receiver<PlayControl>,
+    control: watch::Receiver<PlaybackControl>,
     /// For the memory of the messages.
     _permit: OwnedSemaphorePermit,
 }
 
-impl Player {
+impl Playback {
     /// Makes the feed that of the messages before a place.
     ///
     /// # Errors
@@ -52,11 +52,11 @@ impl Player {
         messages: Vec<LogMessage>,
         next: usize,
         whole: Checkpoint,
-        control: watch::Receiver<PlayControl>,
+        control: watch::Receiver<PlaybackControl>,
         permit: OwnedSemaphorePermit,
     ) -> Result<Self, StoreError> {
         let store = Arc::new(Store::in_memory());
-        let mut player = Self {
+        let mut playback = Self {
             messages,
             next,
             projection: Projection::of_part(store, &whole),
@@ -65,8 +65,8 @@ impl Player {
             control,
             _permit: permit,
         };
-        player.move_to(next)?;
-        Ok(player)
+        playback.move_to(next)?;
+        Ok(playback)
     }
 
     pub(crate) fn feed(&self) -> &Feed {
