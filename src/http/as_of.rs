@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use events::{Moment, RacingDate};
+use events::Moment;
 use jiff::{SignedDuration, Timestamp};
 use projections::meetings::MeetingFacts;
 use projections::{Checkpoint, keys};

@@ -121,17 +121,23 @@ impl Playback {
         next.map_or(Timestamp::MIN, |next| next.recorded_at.timestamp())
     }
 
-    /// Starts the feed again with what was before a message.
+    /// Starts the feed again with what was before a message. The last message before it is played: a client that was
+    /// sent it resumes there.
     fn move_to(&mut self, next: usize) -> Result<(), StoreError> {
+        let last = next.saturating_sub(1);
         let store = Arc::new(Store::in_memory());
         self.projection = Projection::of_part(Arc::clone(&store), &self.whole);
-        let before = self.messages[..next].iter();
+        let before = self.messages[..last].iter();
         (self.projection).step(before.map(LogMessage::as_message), false)?;
-        self.next = next;
+        self.next = last;
         let checkpoint = self.projection.checkpoint();
         let replayed = Replayed::nothing(checkpoint);
         (self.feed).reset(checkpoint, open_races(&store)?, replayed);
-        Ok(())
+        if last < next {
+            self.play_next()
+        } else {
+            Ok(())
+        }
     }
 
     fn play_next(&mut self) -> Result<(), StoreError> {
