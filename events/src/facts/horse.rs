@@ -10,6 +10,7 @@ use crate::string_form::string_form;
 use crate::{DecodeError, HorseNo, Names, ParseError, RacingDate, Text, object};
 
 /// A full statement of a horse's identity. It replaces the earlier one.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend(
     "if" = { "properties": { "age": { "type": "null" } } },
@@ -32,14 +33,11 @@ pub struct HorseRegistered {
     /// Its sex.
     pub sex: Text,
     /// When it was foaled, if that is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub foaled: Option<Foaled>,
     /// Its official age on `age_as_of`, if the foaling year is unknown. Years, 0 to 60.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 60))]
     pub age: Option<u8>,
     /// The date of `age`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub age_as_of: Option<RacingDate>,
     /// Its trainer.
     pub trainer: Text,
@@ -52,14 +50,9 @@ pub struct HorseRegistered {
     #[serde(default, skip_serializing_if = "Names::is_empty")]
     pub owner_names: Names,
     /// The currency of its stakes, such as `HKD`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stakes_currency: Option<Text>,
     /// Its career before the first race in this log.
-    #[serde(
-        default,
-        deserialize_with = "object::option",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "object::option")]
     pub career: Option<Career>,
 }
 

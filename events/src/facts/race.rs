@@ -10,6 +10,7 @@ use crate::{
 };
 
 /// A full race card. It replaces the earlier one, unless the two are equal.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RaceDeclared {
     /// The meeting's date.
@@ -19,7 +20,6 @@ pub struct RaceDeclared {
     /// The race.
     pub race_number: RaceNumber,
     /// The racecourse's name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub venue_name: Option<Text>,
     /// The racecourse's name in other languages.
     #[serde(default, skip_serializing_if = "Names::is_empty")]
@@ -35,36 +35,24 @@ pub struct RaceDeclared {
     /// The class; empty if there is none.
     pub class: Text,
     /// The going.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub going: Option<Text>,
     /// The surface, such as `TURF`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub surface: Option<Text>,
     /// The course on it, by the position of the rail, such as `C+3`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub course: Option<Text>,
     /// The ratings that the race is for, such as `60-40`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rating_band: Option<Text>,
     /// The prize money, in whole units of its currency.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 1_000_000_000_000_u64))]
     pub prize: Option<u64>,
     /// The currency of the prize money.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prize_currency: Option<Currency>,
     /// The terms of each-way bets.
-    #[serde(
-        default,
-        deserialize_with = "object::option",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "object::option")]
     pub each_way: Option<EachWayTerms>,
     /// The scheduled off.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub off_time: Option<Moment>,
     /// The racecourse's time zone, a name of the IANA database such as `Europe/London`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_zone: Option<Text>,
     /// All runners, 1 to 64.
     #[serde(deserialize_with = "object::list")]
@@ -130,6 +118,7 @@ pub struct EachWayTerms {
 }
 
 /// A runner on a card.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeclaredRunner {
     /// The horse.
@@ -156,29 +145,21 @@ pub struct DeclaredRunner {
     /// Pounds carried; 0 if unknown.
     pub weight: u16,
     /// Its rating.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rating: Option<u16>,
     /// Its own weight, in pounds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body_weight: Option<u16>,
     /// Its gear, as the authority writes it, such as `B/TT`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gear: Option<Text>,
     /// Its age on the day, 0 to 60.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 60))]
     pub age: Option<u8>,
     /// Whether it is a reserve.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reserve: Option<bool>,
     /// The jockey's identifier.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jockey_id: Option<Text>,
     /// The trainer's identifier.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trainer_id: Option<Text>,
     /// Its owner.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<Text>,
 }
 
