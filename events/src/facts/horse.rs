@@ -1,7 +1,6 @@
 //! Facts about a horse.
 
-use std::fmt;
-
+use derive_more::Display;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -110,7 +109,7 @@ pub struct Career {
 /// A horse bred in the southern hemisphere has its birthday on 1 August, any other on 1 January (International
 /// Federation of Horseracing Authorities, International Agreement, article 13). A year alone means, for a southern
 /// horse, the season that begins in August of that year.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema)]
+#[derive(Debug, Display, Clone, Copy, PartialEq, Eq, JsonSchema)]
 #[schemars(
     with = "String",
     description = "The foaling year, YYYY, or day, YYYY-MM-DD."
@@ -123,6 +122,7 @@ pub struct Career {
 ))]
 pub enum Foaled {
     /// Only the year is known.
+    #[display("{_0:04}")]
     Year(i16),
     /// The day is known.
     Day(RacingDate),
@@ -145,15 +145,6 @@ impl Foaled {
         RacingDate::parse(text)
             .map(Self::Day)
             .map_err(|_| ParseError::new("foaled is YYYY or YYYY-MM-DD", text))
-    }
-}
-
-impl fmt::Display for Foaled {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Year(year) => write!(f, "{year:04}"),
-            Self::Day(day) => day.fmt(f),
-        }
     }
 }
 
