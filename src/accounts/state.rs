@@ -234,7 +234,8 @@ impl Mail {
 }
 
 /// The state of a mail.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum MailState {
     /// No attempt yet.
     Requested,
@@ -251,13 +252,7 @@ pub enum MailState {
 impl MailState {
     /// The name of the state in lists.
     pub fn as_str(&self) -> &'static str {
-        match self {
-            Self::Requested => "requested",
-            Self::UnderWay => "under_way",
-            Self::Failed(_) => "failed",
-            Self::Delivered => "delivered",
-            Self::GivenUp(_) => "given_up",
-        }
+        self.into()
     }
 
     /// The reason of the last failure.

@@ -215,7 +215,7 @@ pub(crate) fn install() {
         for (name, _) in COUNTERS {
             counter!(name).increment(0);
         }
-        EVENTS_REJECTED.begin(DecodeError::CODES);
+        EVENTS_REJECTED.begin(DecodeError::CODES.iter().copied());
         gauge!("railbird_build_info", "version" => VERSION, "revision" => REVISION).set(1.0);
         // With milliseconds: a process may end and start twice within a second.
         set_time("process_start_time_seconds", Timestamp::now());
