@@ -4,7 +4,7 @@ use derive_more::Display;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{check_age, check_stakes, invalid, merge_names};
+use super::{check_age, check_stakes, empty_but, invalid, merge_names};
 use crate::string_form::string_form;
 use crate::{DecodeError, HorseNo, Names, ParseError, RacingDate, Text, object};
 
@@ -58,23 +58,11 @@ pub struct HorseRegistered {
 impl HorseRegistered {
     /// A horse of which nothing else is known.
     pub fn of(horse_no: HorseNo) -> Self {
-        Self {
-            horse_no,
-            horse_name: Text::default(),
-            names: Names::default(),
-            country_of_origin: Text::default(),
-            colour: Text::default(),
-            sex: Text::default(),
-            foaled: None,
-            age: None,
-            age_as_of: None,
-            trainer: Text::default(),
-            trainer_names: Names::default(),
-            owner: Text::default(),
-            owner_names: Names::default(),
-            stakes_currency: None,
-            career: None,
-        }
+        empty_but!(
+            horse_no: horse_no;
+            horse_name names country_of_origin colour sex foaled age age_as_of trainer trainer_names owner owner_names
+            stakes_currency career
+        )
     }
 
     pub(crate) fn check(&self) -> Result<(), DecodeError> {

@@ -3,7 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{check_age, check_distance, check_runners, check_stakes, invalid, merge_names};
+use super::{
+    check_age, check_distance, check_runners, check_stakes, empty_but, invalid, merge_names,
+};
 use crate::{
     Currency, DecodeError, HorseNo, Moment, Names, RaceKey, RaceNumber, RacingDate, Text,
     VenueCode, object,
@@ -63,27 +65,11 @@ pub struct RaceDeclared {
 impl RaceDeclared {
     /// The card of a race of which nothing is known, without runners.
     pub fn of(race: RaceKey) -> Self {
-        Self {
-            date: race.date,
-            venue: race.venue,
-            race_number: race.race_number,
-            venue_name: None,
-            venue_names: Names::default(),
-            race_name: Text::default(),
-            names: Names::default(),
-            distance: 0,
-            class: Text::default(),
-            going: None,
-            surface: None,
-            course: None,
-            rating_band: None,
-            prize: None,
-            prize_currency: None,
-            each_way: None,
-            off_time: None,
-            time_zone: None,
-            runners: Vec::new(),
-        }
+        empty_but!(
+            date: race.date, venue: race.venue, race_number: race.race_number;
+            venue_name venue_names race_name names distance class going surface course rating_band prize
+            prize_currency each_way off_time time_zone runners
+        )
     }
 
     pub(crate) fn check(&self) -> Result<(), DecodeError> {
@@ -166,26 +152,11 @@ pub struct DeclaredRunner {
 impl DeclaredRunner {
     /// A runner of which nothing else is known.
     pub fn of(horse_no: HorseNo) -> Self {
-        Self {
-            horse_no,
-            horse_name: Text::default(),
-            names: Names::default(),
-            number: 0,
-            jockey: Text::default(),
-            jockey_names: Names::default(),
-            trainer: Text::default(),
-            trainer_names: Names::default(),
-            draw: 0,
-            weight: 0,
-            rating: None,
-            body_weight: None,
-            gear: None,
-            age: None,
-            reserve: None,
-            jockey_id: None,
-            trainer_id: None,
-            owner: None,
-        }
+        empty_but!(
+            horse_no: horse_no;
+            horse_name names number jockey jockey_names trainer trainer_names draw weight rating body_weight gear age
+            reserve jockey_id trainer_id owner
+        )
     }
 }
 
@@ -253,8 +224,20 @@ pub struct GoingChanged {
 }
 
 /// The status of a race.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    Default,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    strum::IntoStaticStr,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum RaceStatus {
     /// On the card, before betting.
     #[default]
@@ -276,15 +259,7 @@ pub enum RaceStatus {
 impl RaceStatus {
     /// The value on the wire.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Scheduled => "scheduled",
-            Self::Open => "open",
-            Self::Closed => "closed",
-            Self::Off => "off",
-            Self::Finished => "finished",
-            Self::Result => "result",
-            Self::Abandoned => "abandoned",
-        }
+        self.into()
     }
 
     /// Whether the race is over, so that its odds do not change again.

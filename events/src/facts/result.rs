@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{check_distance, check_runners, check_stakes, invalid, merge_names};
+use super::{check_distance, check_runners, check_stakes, empty_but, invalid, merge_names};
 use crate::{
     Currency, DecodeError, FinishTime, HorseNo, Margin, Names, Odds, Outcome, RaceKey, RaceNumber,
     RacingDate, Text, VenueCode, object,
@@ -71,28 +71,12 @@ pub struct ResultDeclared {
 impl ResultDeclared {
     /// The official result of a race of which nothing is known, without runners.
     pub fn of(race: RaceKey, revision: u32) -> Self {
-        Self {
-            date: race.date,
-            venue: race.venue,
-            race_number: race.race_number,
-            venue_name: None,
-            venue_names: Names::default(),
-            race_name: None,
-            names: Names::default(),
-            distance: None,
-            going: None,
-            class: None,
-            surface: None,
-            course: None,
-            rating_band: None,
-            prize: None,
-            prize_currency: None,
-            sectionals: Vec::new(),
-            revision,
-            status: ResultStatus::Official,
-            reason: None,
-            runners: Vec::new(),
-        }
+        empty_but!(
+            date: race.date, venue: race.venue, race_number: race.race_number, revision: revision,
+            status: ResultStatus::Official;
+            venue_name venue_names race_name names distance going class surface course rating_band prize
+            prize_currency sectionals reason runners
+        )
     }
 
     pub(crate) fn check(&self) -> Result<(), DecodeError> {
@@ -221,29 +205,11 @@ pub struct ResultRunner {
 impl ResultRunner {
     /// A runner of which nothing else is known: neither its position nor its outcome.
     pub fn of(horse_no: HorseNo) -> Self {
-        Self {
-            horse_no,
-            horse_name: Text::default(),
-            names: Names::default(),
-            number: None,
-            position: None,
-            outcome: None,
-            jockey: Text::default(),
-            jockey_names: Names::default(),
-            trainer: Text::default(),
-            trainer_names: Names::default(),
-            finish_time: None,
-            win_odds: None,
-            stakes: None,
-            stakes_currency: None,
-            margin: None,
-            running_positions: Vec::new(),
-            sectionals: Vec::new(),
-            draw: None,
-            weight: None,
-            body_weight: None,
-            gear: None,
-        }
+        empty_but!(
+            horse_no: horse_no;
+            horse_name names number position outcome jockey jockey_names trainer trainer_names finish_time win_odds
+            stakes stakes_currency margin running_positions sectionals draw weight body_weight gear
+        )
     }
 }
 
