@@ -571,14 +571,11 @@ fn check(
     arrived: Option<Result<ConsumerDelivery, String>>,
     last_number: &mut u64,
 ) -> Result<(LogMessage, u64), String> {
-    let ConsumerDelivery {
-        message,
-        number,
-        pending,
-    } = arrived.ok_or("the consumer ended")??;
+    let delivery = arrived.ok_or("the consumer ended")??;
+    let number = delivery.number;
     if number != *last_number + 1 {
         return Err(format!("delivery {number} after {last_number}"));
     }
     *last_number = number;
-    Ok((message, pending))
+    Ok((delivery.message, delivery.pending))
 }
