@@ -14,23 +14,13 @@ pub enum Holder {
 }
 
 /// The plan and the keys of a holder.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Account {
     pub plan: Text,
     /// How often the plan was changed.
     pub plan_revision: u32,
     /// The keys, oldest first.
     pub keys: Vec<KeyId>,
-}
-
-impl Account {
-    pub(super) fn on(plan: Text) -> Self {
-        Self {
-            plan,
-            plan_revision: 0,
-            keys: Vec::new(),
-        }
-    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

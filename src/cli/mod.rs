@@ -212,7 +212,7 @@ struct PlansFlag {
 impl PlansFlag {
     fn read(&self) -> Result<Plans, WrongConfiguration> {
         let plans = self.file.as_deref().map(Plans::read).transpose();
-        let plans = plans.map_err(|error| WrongConfiguration(error.to_string()))?;
+        let plans = plans.map_err(|error| error.to_string())?;
         Ok(plans.unwrap_or_default())
     }
 }
@@ -223,8 +223,9 @@ impl PlansFlag {
 struct WrongUse(String);
 
 /// The configuration is wrong, and the command did nothing.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, derive_more::From)]
 #[error("{0}")]
+#[from(String, &str)]
 struct WrongConfiguration(String);
 
 /// The time for blocking work to end after a command.
