@@ -17,8 +17,6 @@ use super::connect_failures::{ConnectAttempts, ConnectFailures};
 use super::error::{LogError, SERVER_VERSION_MIN, chain};
 use super::publish_permissions::{DenialSender, PublishPermissions};
 use super::server::{NatsClient, Server, ServerError};
-#[cfg(test)]
-use crate::simulation::server::Connection;
 
 /// How long one request to JetStream may take before it is tried again.
 pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
@@ -214,22 +212,6 @@ impl Log {
             failures,
             mode,
         })
-    }
-
-    /// A connection to the model of a server.
-    #[cfg(test)]
-    pub(crate) fn simulated(connection: Connection) -> Self {
-        let address = Arc::new(NatsAddress::parse(&"nats://model".into()).expect("a URL"));
-        let (_, permissions) = PublishPermissions::new("the model");
-        Self {
-            status: connection.status(),
-            permissions,
-            failures: Arc::new(ConnectFailures::new(&address)),
-            address,
-            name: "model".into(),
-            mode: connection.mode(),
-            server: Server::Simulated(connection),
-        }
     }
 
     /// Checks the server's version.
@@ -461,5 +443,30 @@ fn handle_event(
             }
         }
         other => tracing::debug!(event = %other, "NATS client event"),
+    }
+}
+
+#[cfg(test)]
+mod testing {
+    use std::sync::Arc;
+
+    use super::{ConnectFailures, Log, NatsAddress, PublishPermissions, Server};
+    use crate::simulation::server::Connection;
+
+    impl Log {
+        /// A connection to the model of a server.
+        pub(crate) fn simulated(connection: Connection) -> Self {
+            let address = Arc::new(NatsAddress::parse(&"nats://model".into()).expect("a URL"));
+            let (_, permissions) = PublishPermissions::new("the model");
+            Self {
+                status: connection.status(),
+                permissions,
+                failures: Arc::new(ConnectFailures::new(&address)),
+                address,
+                name: "model".into(),
+                mode: connection.mode(),
+                server: Server::Simulated(connection),
+            }
+        }
     }
 }
