@@ -14,14 +14,11 @@ impl ParseError {
     /// The error of a value that does not have the expected form.
     pub fn new(expected: &'static str, found: impl ToString) -> Self {
         let found = found.to_string();
-        let cut = match found.char_indices().nth(FOUND_CHARS_MAX) {
+        let found = match found.char_indices().nth(FOUND_CHARS_MAX) {
             Some((end, _)) => format!("{}…", &found[..end]),
             None => found,
         };
-        Self {
-            expected,
-            found: cut,
-        }
+        Self { expected, found }
     }
 }
 

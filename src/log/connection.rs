@@ -56,7 +56,7 @@ const NO_LEADER: [&str; 4] = [
 const RECONNECT: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(2));
 
 /// Whether the connection is up, and how often it was established.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ConnectionStatus {
     /// The connection is up.
     pub up: bool,
@@ -65,13 +65,6 @@ pub struct ConnectionStatus {
 }
 
 impl ConnectionStatus {
-    pub(crate) fn new() -> Self {
-        Self {
-            up: false,
-            number: 0,
-        }
-    }
-
     pub(crate) fn set_up(&mut self) {
         self.up = true;
         self.number += 1;
@@ -150,7 +143,7 @@ impl Log {
         mode: ConnectMode,
     ) -> Result<Self, LogError> {
         let attempts = ConnectAttempts::new(Arc::clone(&failures));
-        let (status_sender, status) = watch::channel(ConnectionStatus::new());
+        let (status_sender, status) = watch::channel(ConnectionStatus::default());
         let (denials, permissions) = PublishPermissions::new(&address.login());
         let lame_duck = Arc::new(Notify::new());
         let connected = Arc::new(AtomicBool::new(false));

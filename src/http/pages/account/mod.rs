@@ -33,7 +33,7 @@ const TOO_MANY_LINKS: &str = "Too many links were sent to this address or from y
 const COOKIE_CONTEXT: &str = "railbird 2026-11-22 the cookie of a session";
 
 /// The form with which someone asks for a link.
-#[derive(Template)]
+#[derive(Default, Template)]
 #[template(path = "pages/sign_in.html", config = "web/templates/askama.toml")]
 struct SignInPage<'a> {
     can_mail: bool,
@@ -46,9 +46,7 @@ impl SignInPage<'_> {
     fn of(app: &App) -> Self {
         Self {
             can_mail: app.can_mail,
-            email: "",
-            error: None,
-            notice: None,
+            ..Self::default()
         }
     }
 
