@@ -1,8 +1,8 @@
 //! [`RacingDate`]: the date of a meeting.
 
-use std::fmt;
 use std::ops::Range;
 
+use derive_more::{Display, From};
 use jiff::civil::Date;
 use jiff::tz::Offset;
 use schemars::JsonSchema;
@@ -13,7 +13,8 @@ use crate::{Moment, ParseError};
 /// The date of a meeting, `YYYY-MM-DD`, from 1700 to 2999.
 ///
 /// It is the date of the meeting, not of the clock: a race at 00:20 belongs to the meeting of the evening before.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema)]
+#[derive(Debug, Display, From, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema)]
+#[display("{:04}-{:02}-{:02}", _0.year(), _0.month(), _0.day())]
 #[schemars(with = "String", description = "The date of the meeting, YYYY-MM-DD.")]
 #[schemars(extend(
     "format" = "date",
@@ -81,24 +82,6 @@ impl RacingDate {
     /// The calendar date.
     pub fn civil(self) -> Date {
         self.0
-    }
-}
-
-impl From<Date> for RacingDate {
-    fn from(date: Date) -> Self {
-        Self(date)
-    }
-}
-
-impl fmt::Display for RacingDate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{:04}-{:02}-{:02}",
-            self.0.year(),
-            self.0.month(),
-            self.0.day()
-        )
     }
 }
 

@@ -111,6 +111,15 @@ events! {
     SourcesRanked(sources::SourcesRanked) = "racing.sources.ranked.v1", Sources;
 }
 
+/// Makes an [`Event`] about a race: `race_event!(key => OddsQuoted { runners })`.
+#[macro_export]
+macro_rules! race_event {
+    ($race:expr => $fact:ident { $($fields:tt)* }) => {{
+        let $crate::RaceKey { date, venue, race_number } = $race;
+        $crate::Event::$fact($crate::$fact { date, venue, race_number, $($fields)* })
+    }};
+}
+
 impl Event {
     /// Checks the rules that go beyond the type of a single field.
     pub(crate) fn check(&self) -> Result<(), DecodeError> {

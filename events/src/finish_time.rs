@@ -1,14 +1,14 @@
 //! [`FinishTime`]: the time of a runner from the start to the finish.
 
-use std::fmt;
-
+use derive_more::Display;
 use schemars::JsonSchema;
 
 use crate::ParseError;
 use crate::string_form::string_form;
 
 /// A finish time in integer hundredths of a second, under an hour. On the wire `m:ss.cc`: `1:40.79`, `0:56.47`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema)]
+#[derive(Debug, Display, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema)]
+#[display("{}:{:02}.{:02}", _0 / 6000, _0 / 100 % 60, _0 % 100)]
 #[schemars(
     with = "String",
     description = "Minutes, seconds and hundredths: m:ss.cc."
@@ -68,18 +68,6 @@ impl FinishTime {
     /// The time in hundredths of a second.
     pub fn hundredths(self) -> u32 {
         self.0
-    }
-}
-
-impl fmt::Display for FinishTime {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{}:{:02}.{:02}",
-            self.0 / 6000,
-            self.0 / 100 % 60,
-            self.0 % 100
-        )
     }
 }
 

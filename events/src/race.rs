@@ -1,7 +1,6 @@
 //! [`RaceKey`]: the identity of a race, and its parts.
 
-use std::fmt;
-
+use derive_more::Display;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -32,7 +31,18 @@ impl VenueCode {
 
 /// A race's number within its meeting: 1 to 999. The numbers of a meeting may have gaps.
 #[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+    Debug,
+    Display,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    JsonSchema,
 )]
 #[serde(try_from = "u16")]
 #[schemars(
@@ -72,15 +82,10 @@ impl TryFrom<u16> for RaceNumber {
     }
 }
 
-impl fmt::Display for RaceNumber {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
 /// The identity of a race: date, venue and number. Date and number are not enough, because two meetings may share a
-/// date.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+/// date. Displayed as in a subject: `2026-11-21.ST.3`.
+#[derive(Debug, Display, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[display("{date}.{venue}.{race_number}")]
 pub struct RaceKey {
     /// The meeting's date.
     pub date: RacingDate,
@@ -88,13 +93,6 @@ pub struct RaceKey {
     pub venue: VenueCode,
     /// The race within the meeting.
     pub race_number: RaceNumber,
-}
-
-impl fmt::Display for RaceKey {
-    /// As in a subject: `2026-11-21.ST.3`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}.{}", self.date, self.venue, self.race_number)
-    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! [`Subject`]: the subject of a fact in the log.
 
-use std::fmt;
+use derive_more::Display;
 
 use crate::{HorseNo, ParseError, RaceKey, RaceNumber, RacingDate, VenueCode};
 
@@ -8,17 +8,22 @@ use crate::{HorseNo, ParseError, RaceKey, RaceNumber, RacingDate, VenueCode};
 pub const SUBJECTS: &str = "racing.>";
 
 /// A subject of the log, such as `racing.odds.2026-11-21.ST.3`.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Display, Clone, PartialEq, Eq, Hash)]
 pub enum Subject {
     /// `racing.horse.<horse_no>`
+    #[display("racing.horse.{_0}")]
     Horse(HorseNo),
     /// `racing.race.<date>.<venue>.<race>`
+    #[display("racing.race.{_0}")]
     Race(RaceKey),
     /// `racing.result.<date>.<venue>.<race>`
+    #[display("racing.result.{_0}")]
     Result(RaceKey),
     /// `racing.odds.<date>.<venue>.<race>`
+    #[display("racing.odds.{_0}")]
     Odds(RaceKey),
     /// `racing.sources`
+    #[display("racing.sources")]
     Sources,
 }
 
@@ -55,18 +60,6 @@ impl Subject {
                 }
             }
             _ => Err(wrong()),
-        }
-    }
-}
-
-impl fmt::Display for Subject {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Horse(horse_no) => write!(f, "racing.horse.{horse_no}"),
-            Self::Race(race) => write!(f, "racing.race.{race}"),
-            Self::Result(race) => write!(f, "racing.result.{race}"),
-            Self::Odds(race) => write!(f, "racing.odds.{race}"),
-            Self::Sources => f.write_str("racing.sources"),
         }
     }
 }

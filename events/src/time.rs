@@ -1,8 +1,8 @@
 //! [`Moment`]: a point in time.
 
-use std::fmt;
 use std::ops::Range;
 
+use derive_more::Display;
 use jiff::Timestamp;
 use schemars::JsonSchema;
 
@@ -12,7 +12,7 @@ use crate::string_form::string_form;
 /// A point in time, to the microsecond. It is parsed from RFC 3339 with any offset, and rendered in UTC.
 ///
 /// Smaller units are cut off when it is made, so that a moment survives a round trip unchanged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema)]
+#[derive(Debug, Display, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema)]
 #[schemars(with = "String", description = "RFC 3339 with an offset.")]
 #[schemars(extend(
     "format" = "date-time",
@@ -87,12 +87,6 @@ fn is_rfc_3339(text: &[u8]) -> bool {
 }
 
 const SECONDS: &[u8] = b"0000-00-00T00:00:00";
-
-impl fmt::Display for Moment {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
 
 #[cfg(test)]
 mod tests {

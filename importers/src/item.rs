@@ -139,21 +139,10 @@ impl LineItems {
 }
 
 /// Why a row, an element or a line is rejected.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, derive_more::From)]
 #[error("{0}")]
+#[from(String, &str)]
 pub(crate) struct InputError(String);
-
-impl From<String> for InputError {
-    fn from(reason: String) -> Self {
-        Self(reason)
-    }
-}
-
-impl From<&str> for InputError {
-    fn from(reason: &str) -> Self {
-        Self(reason.to_owned())
-    }
-}
 
 impl From<serde_json::Error> for InputError {
     fn from(error: serde_json::Error) -> Self {

@@ -3,11 +3,12 @@
 use std::fmt;
 
 use serde::de::Error;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer};
+use serde_with::SerializeDisplay;
 
 /// An order-independent digest of a set of keys and values: the sum, lane by lane, of the BLAKE3 hash of each entry.
 /// Two stores with the same digest hold the same bytes. Adding and removing an entry restores the digest.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, SerializeDisplay)]
 pub struct Digest([u64; 4]);
 
 impl Digest {
@@ -43,12 +44,6 @@ impl Digest {
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|lane| write!(f, "{lane:016x}"))
-    }
-}
-
-impl Serialize for Digest {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
     }
 }
 

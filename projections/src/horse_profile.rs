@@ -197,12 +197,7 @@ pub(crate) fn render(
     let in_form = |field: fn(&FormNames) -> &String| names.map_or("", |names| field(names));
     let stakes = horse.stakes();
     let stakes_currency = stakes[0].currency;
-    let Career {
-        starts,
-        wins,
-        places,
-        total_stakes,
-    } = horse.career(&stakes);
+    let career = horse.career(&stakes);
     let profile = HorseProfile {
         horse_no: horse_no.as_str(),
         horse_name: either(registered(|r| &r.horse_name), in_form(|n| &n.horse_name)),
@@ -211,10 +206,10 @@ pub(crate) fn render(
         sex: registered(|r| &r.sex),
         trainer: either(registered(|r| &r.trainer), in_form(|n| &n.trainer)),
         owner: registered(|r| &r.owner),
-        total_stakes,
-        starts,
-        wins,
-        places,
+        total_stakes: career.total_stakes,
+        starts: career.starts,
+        wins: career.wins,
+        places: career.places,
         stakes_currency,
         stakes,
         registered: registration.is_some(),

@@ -248,6 +248,7 @@ pub(crate) fn read(
 }
 
 /// A race's odds board, or another market of it.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "OddsBoard")]
 pub(crate) struct OddsMarket<'a> {
@@ -255,34 +256,29 @@ pub(crate) struct OddsMarket<'a> {
     board: OddsBoard<'a>,
     /// Only of another market than win and place: its pool. `runners` is empty, and the sequences are those of the
     /// quotes that changed it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "PoolCode")]
     market: Option<&'a PoolCode>,
     /// Only with a `market`: its prices, ordered by combination.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Vec<MarketPrice<'a>>")]
     prices: Option<Vec<MarketPrice<'a>>>,
 }
 
 /// The price of a combination.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct MarketPrice<'a> {
     /// Saddle-cloth numbers, in the order of the finish where the pool asks for it.
     combination: &'a [u16],
     /// The price; left out if there is none, and of a range.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "f64")]
     odds: Option<Odds>,
     /// The lowest price of a range.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "f64")]
     low: Option<Odds>,
     /// The highest price of a range.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "f64")]
     high: Option<Odds>,
     /// Why there is no price; left out if nothing was stated.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "PriceState")]
     state: Option<PriceState>,
 }

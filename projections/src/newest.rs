@@ -154,12 +154,7 @@ impl<const MAX: usize> Newest<MAX> {
 impl<const MAX: usize> SourceOrder<MAX> {
     /// Takes an event.
     fn take(&mut self, event: TimedEvent<'_>) -> Order {
-        let TimedEvent {
-            time,
-            recorded_at,
-            identity,
-            ..
-        } = event;
+        let (time, identity) = (event.time, event.identity);
         if self.known.iter().any(|(_, known)| *known == identity) {
             return Order::Repeated;
         }
@@ -167,7 +162,7 @@ impl<const MAX: usize> SourceOrder<MAX> {
             return Order::Stale;
         }
         // The servers of a cluster differ: the latest time is the lower bound of the log's clock.
-        self.time = time.min(recorded_at.max(self.time));
+        self.time = time.min(event.recorded_at.max(self.time));
         let index = self.known.partition_point(|(known, _)| *known <= time);
         self.known.insert(index, (time, identity));
         let old = self.known.partition_point(|(known, _)| *known < self.time);

@@ -23,22 +23,20 @@ const HORSES_MAX: usize = 4 * RUNNERS_MAX;
 /// A card replaces the card before it, and the changes of riders and going since. A withdrawal is in force until a
 /// reinstatement. [`Statements`] has the results and the dividends. [`Newest`] decides which of two facts about the
 /// same thing is the later one: the status, the card, the going, the rider and the withdrawal of each horse.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Race {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) card: Option<RaceDeclared>,
     #[serde(default, skip_serializing_if = "Newest::is_empty")]
     cards: Newest,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     riders: BTreeMap<HorseNo, Latest<Rider>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     going: Option<Text>,
     #[serde(default, skip_serializing_if = "Newest::is_empty")]
     goings: Newest,
     /// The withdrawn horses with the reasons, and the reinstated ones.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     withdrawals: BTreeMap<HorseNo, Latest<Text>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     status: Option<RaceStatus>,
     #[serde(default, skip_serializing_if = "Text::is_empty")]
     pub(crate) status_reason: Text,

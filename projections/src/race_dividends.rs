@@ -43,6 +43,7 @@ enum RaceDividendsStatus {
 }
 
 /// What a pool pays for a combination.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Serialize, JsonSchema)]
 struct DividendLine<'a> {
     /// The code of the pool.
@@ -53,11 +54,9 @@ struct DividendLine<'a> {
     #[schemars(with = "f64")]
     unit: Box<RawValue>,
     /// What is paid for the unit; left out if there is no dividend.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "f64")]
     dividend: Option<Box<RawValue>>,
     /// Why there is no dividend, or what kind it is; left out for a plain one.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "DividendState")]
     state: Option<DividendState>,
 }

@@ -108,10 +108,10 @@ pub(crate) struct RunnerFields<'a> {
 }
 
 /// What is known of a runner beside that. Each is left out if it is unknown.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub(crate) struct RunnerDetails<'a> {
     /// How far it was behind the winner.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Margin")]
     margin: Option<Margin>,
     /// Its positions at the points of the race.
@@ -121,11 +121,9 @@ pub(crate) struct RunnerDetails<'a> {
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     sectionals: &'a [FinishTime],
     /// Its own weight, in pounds.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u16")]
     body_weight: Option<u16>,
     /// Its gear, as the authority writes it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "&'a str")]
     gear: Option<&'a str>,
 }

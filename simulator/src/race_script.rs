@@ -1,10 +1,8 @@
 //! [`RaceScript`]: the events of one race.
 
 use events::{
-    Currency, Dividend, DividendStatus, DividendsDeclared, Event, FinishTime, GoingChanged,
-    MarketQuoted, Odds, OddsQuoted, Outcome, PoolInvested, QuotedRunner, RaceKey, RaceStatus,
-    RaceStatusChanged, ResultDeclared, ResultRunner, ResultStatus, ResultVoided, RiderChanged,
-    RunnerReinstated, RunnerWithdrawn, Text,
+    Currency, Dividend, DividendStatus, Event, FinishTime, Odds, Outcome, QuotedRunner, RaceKey,
+    RaceStatus, ResultDeclared, ResultRunner, ResultStatus, Text, race_event,
 };
 
 use crate::card::RacePlan;
@@ -31,10 +29,9 @@ fn currency() -> Currency {
 
 /// Appends an event of this type about the race.
 macro_rules! push {
-    ($script:expr, $source:expr, $at_ms:expr => $event:ident { $($fields:tt)* }) => {{
-        let RaceKey { date, venue, race_number } = $script.key();
-        let event = $event { date, venue, race_number, $($fields)* };
-        $script.push($source, $at_ms, Event::$event(event));
+    ($script:expr, $source:expr, $at_ms:expr => $($event:tt)*) => {{
+        let event = race_event!($script.key() => $($event)*);
+        $script.push($source, $at_ms, event);
     }};
 }
 

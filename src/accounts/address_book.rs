@@ -4,7 +4,6 @@
 //! keys are in the stream `ADDRESSES`. Once the key of an address is erased there, nobody can read the address any
 //! more.
 
-use std::fmt;
 use std::sync::Arc;
 
 use base64::Engine;
@@ -24,29 +23,19 @@ const SEALED_LEN_MAX: usize = 376;
 type Secret = [u8; 32];
 
 /// Reads and writes the stream `ADDRESSES`. Clones share the salt.
-#[derive(Clone)]
+#[derive(derive_more::Debug, Clone)]
+#[debug("AddressBook {{ .. }}")]
 pub struct AddressBook {
     log: Log,
     /// The salt of all subscription ids. It is created once and never changes.
     salt: Arc<OnceCell<Secret>>,
 }
 
-impl fmt::Debug for AddressBook {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AddressBook").finish_non_exhaustive()
-    }
-}
-
 /// An encrypted e-mail address: base64 of a nonce and of what ChaCha20-Poly1305 makes of the address.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(derive_more::Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[debug("SealedEmail {{ .. }}")]
 #[serde(try_from = "String")]
 pub struct SealedEmail(String);
-
-impl fmt::Debug for SealedEmail {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SealedEmail").finish_non_exhaustive()
-    }
-}
 
 impl TryFrom<String> for SealedEmail {
     type Error = &'static str;

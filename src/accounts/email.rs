@@ -10,7 +10,8 @@ const LOCAL_LEN_MAX: usize = 64;
 const WITHOUT_DOTS: [&str; 2] = ["gmail.com", "googlemail.com"];
 
 /// An e-mail address. `Display` and `Debug` show its first letter and its domain; addresses do not belong in logs.
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(derive_more::Debug, Clone, PartialEq, Eq, Hash)]
+#[debug("Email({self})")]
 pub struct Email(String);
 
 impl Email {
@@ -101,12 +102,6 @@ impl fmt::Display for Email {
         let (local, domain) = self.0.split_once('@').unwrap_or_default();
         let first: String = local.chars().take(1).collect();
         f.pad(&format!("{first}...@{domain}"))
-    }
-}
-
-impl fmt::Debug for Email {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Email({self})")
     }
 }
 

@@ -67,7 +67,7 @@ macro_rules! facts {
         }
     )*) => {
         /// What happened. A variant wraps the struct of its own name.
-        #[derive(Debug, Clone, PartialEq, Eq)]
+        #[derive(Debug, Clone, PartialEq, Eq, derive_more::From)]
         pub enum Fact {
             $($(#[doc = $doc])* $name($name),)*
         }
@@ -77,12 +77,6 @@ macro_rules! facts {
             #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
             pub struct $name {
                 $($(#[$meta])* pub $field: $field_type,)*
-            }
-
-            impl From<$name> for Fact {
-                fn from(fact: $name) -> Self {
-                    Self::$name(fact)
-                }
             }
         )*
 

@@ -6,6 +6,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use serde_with::SerializeDisplay;
 use sha2::{Digest, Sha256};
 
 /// Crockford's base 32 in lower case: no letter can be mistaken for another.
@@ -31,17 +32,11 @@ const DERIVE_CONTEXT: &str = "railbird 2026-11-21 a key that is made of secrets"
 const KEY_LEN_MAX: usize = 80;
 
 /// A key, as it is shown once. `Debug` shows only its id.
+#[derive(derive_more::Debug)]
 pub struct ApiKey {
     key_id: KeyId,
+    #[debug(skip)]
     text: String,
-}
-
-impl fmt::Debug for ApiKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ApiKey")
-            .field("key_id", &self.key_id)
-            .finish_non_exhaustive()
-    }
 }
 
 impl ApiKey {
@@ -90,8 +85,20 @@ pub(super) fn is_of_env(key: &str, env: &str) -> bool {
 }
 
 /// The public id of a key, used in events, lists and commands.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    derive_more::Debug,
+    SerializeDisplay,
+    Deserialize,
+)]
+#[serde(try_from = "String")]
+#[debug("KeyId({})", self.as_str())]
 pub struct KeyId([u8; KEY_ID_LEN]);
 
 impl KeyId {
@@ -129,12 +136,6 @@ impl fmt::Display for KeyId {
     }
 }
 
-impl fmt::Debug for KeyId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "KeyId({self})")
-    }
-}
-
 impl TryFrom<String> for KeyId {
     type Error = &'static str;
 
@@ -143,27 +144,16 @@ impl TryFrom<String> for KeyId {
     }
 }
 
-impl From<KeyId> for String {
-    fn from(key_id: KeyId) -> Self {
-        key_id.as_str().to_owned()
-    }
-}
-
 /// The SHA-256 of a secret. Its bytes are in a [`blake3::Hash`], which compares in constant time and parses hexadecimal
 /// digits. The time of a look-up reveals nothing useful, as a client cannot choose a hash.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(derive_more::Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
+#[debug("SecretHash {{ .. }}")]
 pub struct SecretHash(blake3::Hash);
 
 impl SecretHash {
     pub fn of(secret: &str) -> Self {
         Self(blake3::Hash::from_bytes(Sha256::digest(secret).into()))
-    }
-}
-
-impl fmt::Debug for SecretHash {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SecretHash").finish_non_exhaustive()
     }
 }
 

@@ -253,11 +253,6 @@ impl KeyCache {
         drop(keys);
         self.losses.fetch_add(1, Ordering::Release);
     }
-
-    #[cfg(test)]
-    pub(super) fn entries(&self) -> HashMap<KeyId, Arc<KeyEntry>> {
-        self.keys.read().entries.clone()
-    }
 }
 
 impl CachedKeys {
@@ -362,7 +357,9 @@ impl CachedKeys {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
     use std::net::IpAddr;
+    use std::sync::Arc;
 
     use events::Text;
     use jiff::SignedDuration;
@@ -370,8 +367,14 @@ mod tests {
     use super::{KeyCache, KeyEntry, Meter, Refusal};
     use crate::accounts::now;
     use crate::accounts::tests::{Stream, key_cache};
-    use crate::accounts::{ApiKey, Fact, KeyIssued, KeyRevoked, KeyRotated, PlanChanged};
+    use crate::accounts::{ApiKey, Fact, KeyId, KeyIssued, KeyRevoked, KeyRotated, PlanChanged};
     use crate::limits::plans::Plans;
+
+    impl KeyCache {
+        pub(in crate::accounts) fn entries(&self) -> HashMap<KeyId, Arc<KeyEntry>> {
+            self.keys.read().entries.clone()
+        }
+    }
 
     fn issued(key: &ApiKey, lasts: Option<SignedDuration>) -> Fact {
         let expires_at = lasts.map(|lasts| (now().timestamp() + lasts).into());

@@ -4,7 +4,6 @@
 //! `KEY_USE`, so a process that starts again within a day continues the count. To read a message again changes nothing.
 
 use std::collections::{HashMap, HashSet};
-use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
@@ -56,7 +55,8 @@ fn day(moment: Moment) -> Date {
 }
 
 /// A process that counts the use of keys, by a random number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, derive_more::Display, Clone, Copy, PartialEq, Eq)]
+#[display("{_0:016x}")]
 pub(super) struct ProcessId(u64);
 
 impl ProcessId {
@@ -66,12 +66,6 @@ impl ProcessId {
 
     fn parse(text: &str) -> Option<Self> {
         u64::from_str_radix(text, 16).ok().map(Self)
-    }
-}
-
-impl fmt::Display for ProcessId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016x}", self.0)
     }
 }
 

@@ -135,7 +135,11 @@ impl Ledger {
             return;
         }
         let account = self.accounts.entry(key.holder.clone());
-        account.or_insert(Account::on(plan)).keys.push(key_id);
+        let new = || Account {
+            plan,
+            ..Account::default()
+        };
+        account.or_insert_with(new).keys.push(key_id);
         self.keys.insert(key_id, key);
         folding.changed.push(key_id);
     }
@@ -254,7 +258,7 @@ impl Ledger {
         };
         self.subscriptions.insert(id.clone(), subscription);
         let account = self.accounts.entry(Holder::Subscription(id.clone()));
-        let account = account.or_insert_with(|| Account::on(Text::default()));
+        let account = account.or_default();
         account.plan = fact.plan;
         self.request_mail(folding, mail_id, &id, MailContent::Confirmation);
     }
@@ -566,16 +570,6 @@ impl Ledger {
         session.filter(|session| session.expires_at > now)
     }
 
-    /// The links and sessions that work, in an order of their own.
-    #[cfg(test)]
-    pub(super) fn access(&self) -> String {
-        let sessions = self.sessions.values().map(|of| (&of.mail_id, of));
-        let sessions: BTreeMap<_, _> = sessions.collect();
-        let of_link = |mail_id: &MailId| self.mails[mail_id].subscription_id.to_string();
-        let links = self.links.iter().map(|(id, link)| (id, of_link(id), link));
-        format!("{sessions:?} {:?}", links.collect::<Vec<_>>())
-    }
-
     /// The number of mails that are waiting, and the age of the oldest that does not wait for its recipient's mailbox.
     pub(crate) fn waiting_mails(&self, now: Timestamp) -> (usize, Duration) {
         let mails = self.open_mails().map(|(_, mail)| mail);
@@ -591,5 +585,23 @@ impl Ledger {
     pub fn open_mails(&self) -> impl Iterator<Item = (&MailId, &Mail)> {
         let ids = self.open_mails.iter();
         ids.filter_map(|id| self.mails.get_key_value(id))
+    }
+}
+
+#[cfg(test)]
+mod testing {
+    use std::collections::BTreeMap;
+
+    use super::{Ledger, MailId};
+
+    impl Ledger {
+        /// The links and sessions that work, in an order of their own.
+        pub(in crate::accounts) fn access(&self) -> String {
+            let sessions = self.sessions.values().map(|of| (&of.mail_id, of));
+            let sessions: BTreeMap<_, _> = sessions.collect();
+            let of_link = |mail_id: &MailId| self.mails[mail_id].subscription_id.to_string();
+            let links = self.links.iter().map(|(id, link)| (id, of_link(id), link));
+            format!("{sessions:?} {:?}", links.collect::<Vec<_>>())
+        }
     }
 }

@@ -14,23 +14,13 @@ pub enum Holder {
 }
 
 /// The plan and the keys of a holder.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Account {
     pub plan: Text,
     /// How often the plan was changed.
     pub plan_revision: u32,
     /// The keys, oldest first.
     pub keys: Vec<KeyId>,
-}
-
-impl Account {
-    pub(super) fn on(plan: Text) -> Self {
-        Self {
-            plan,
-            plan_revision: 0,
-            keys: Vec::new(),
-        }
-    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -234,7 +224,8 @@ impl Mail {
 }
 
 /// The state of a mail.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum MailState {
     /// No attempt yet.
     Requested,
@@ -251,13 +242,7 @@ pub enum MailState {
 impl MailState {
     /// The name of the state in lists.
     pub fn as_str(&self) -> &'static str {
-        match self {
-            Self::Requested => "requested",
-            Self::UnderWay => "under_way",
-            Self::Failed(_) => "failed",
-            Self::Delivered => "delivered",
-            Self::GivenUp(_) => "given_up",
-        }
+        self.into()
     }
 
     /// The reason of the last failure.

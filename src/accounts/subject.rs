@@ -3,30 +3,24 @@
 use std::fmt;
 use std::sync::Arc;
 
+use derive_more::Display;
 use serde::{Deserialize, Serialize};
 
 use super::{Email, KeyId, SecretHash};
 
 /// The subject of an account event. All events about one thing share a subject, so a writer can detect that another
 /// writer was first.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Display, Clone, PartialEq, Eq)]
 pub enum AccountSubject {
+    #[display("accounts.key.{_0}")]
     Key(KeyId),
+    #[display("accounts.subscription.{_0}")]
     Subscription(SubscriptionId),
+    #[display("accounts.mail.{_0}")]
     Mail(MailId),
     /// The session that the link of a mail starts.
+    #[display("accounts.session.{_0}")]
     Session(MailId),
-}
-
-impl fmt::Display for AccountSubject {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Key(id) => write!(f, "accounts.key.{id}"),
-            Self::Subscription(id) => write!(f, "accounts.subscription.{id}"),
-            Self::Mail(id) => write!(f, "accounts.mail.{id}"),
-            Self::Session(id) => write!(f, "accounts.session.{id}"),
-        }
-    }
 }
 
 /// Ids are tokens of a subject.
@@ -38,7 +32,7 @@ const ID_FORM: &str = "an id is 1 to 64 of A-Z a-z 0-9 _ -";
 macro_rules! ids {
     ($($name:ident;)*) => {
         $(
-            #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+            #[derive(Debug, Display, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
             #[serde(try_from = "String")]
             pub struct $name(Arc<str>);
 
@@ -50,12 +44,6 @@ macro_rules! ids {
                         return Err(ID_FORM);
                     }
                     Ok(Self(text.into()))
-                }
-            }
-
-            impl fmt::Display for $name {
-                fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                    f.pad(&self.0)
                 }
             }
 

@@ -42,9 +42,8 @@ pub(super) struct AdminToken {
 impl AdminToken {
     pub(super) fn read(&self) -> Result<Option<String>, WrongConfiguration> {
         let token = match &self.admin_token_file {
-            Some(file) => std::fs::read_to_string(file).map_err(|error| {
-                WrongConfiguration(format!("{} cannot be read: {error}", file.display()))
-            })?,
+            Some(file) => std::fs::read_to_string(file)
+                .map_err(|error| format!("{} cannot be read: {error}", file.display()))?,
             None => match read_secret(TOKEN_VARIABLE, self.admin_token.as_deref())? {
                 Some(token) => token,
                 None => return Ok(None),
@@ -53,8 +52,7 @@ impl AdminToken {
         let token = token.trim_ascii();
         let is_token =
             token.len() >= TOKEN_CHARS_MIN && token.bytes().all(|b| b.is_ascii_graphic());
-        let token = is_token.then(|| Some(token.to_owned()));
-        token.ok_or_else(|| WrongConfiguration(TOKEN_FORM.to_owned()))
+        Ok(Some(is_token.then(|| token.to_owned()).ok_or(TOKEN_FORM)?))
     }
 }
 

@@ -54,12 +54,8 @@ impl CheckConfig {
         let errors = checks.iter().filter(|check| check.outcome.is_err()).count();
         match errors {
             0 => Ok(()),
-            1 => Err(WrongConfiguration(
-                "1 error in the configuration".to_owned(),
-            )),
-            _ => Err(WrongConfiguration(format!(
-                "{errors} errors in the configuration"
-            ))),
+            1 => Err("1 error in the configuration".into()),
+            _ => Err(format!("{errors} errors in the configuration").into()),
         }
     }
 

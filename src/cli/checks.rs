@@ -40,12 +40,11 @@ impl Checks {
         let errors: Vec<&str> = errors.map(String::as_str).collect();
         match errors.as_slice() {
             [] => Ok(()),
-            [error] => Err(WrongConfiguration((*error).to_owned())),
+            [error] => Err((*error).into()),
             errors => {
                 let count = errors.len();
                 let errors = errors.join("\n  ");
-                let text = format!("{count} errors in the configuration:\n  {errors}");
-                Err(WrongConfiguration(text))
+                Err(format!("{count} errors in the configuration:\n  {errors}").into())
             }
         }
     }

@@ -50,11 +50,8 @@ pub(super) struct Add {
 
 impl Feeders {
     pub(super) fn run(self) -> anyhow::Result<()> {
-        let Self::Add(Add {
-            name,
-            subjects,
-            file,
-        }) = self;
+        let Self::Add(add) = self;
+        let (name, subjects, file) = (add.name, add.subjects, add.file);
         if let Some((one, other)) = overlap(&subjects) {
             let message = format!(
                 "the subjects {one:?} and {other:?} overlap: nats-server would store an event on both twice"

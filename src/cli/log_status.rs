@@ -54,19 +54,13 @@ impl LogStatus {
 }
 
 fn print_servers(servers: &NatsServers) {
-    let NatsServers {
-        expected,
-        leader,
-        answering,
-    } = servers;
-    result(format_args!(
-        "{} of {expected} nats-servers answer",
-        answering.len()
-    ));
+    let (expected, answering) = (servers.expected, &servers.answering);
+    let count = answering.len();
+    result(format_args!("{count} of {expected} nats-servers answer"));
     let row = |(name, server): (&String, &JetStreamServer)| {
         json!({
             "server": name,
-            "leads": if leader.as_ref() == Some(name) { "JetStream" } else { "-" },
+            "leads": if servers.leader.as_ref() == Some(name) { "JetStream" } else { "-" },
             "syncs": if server.syncs_always { "always" } else { "late" },
             "used": size(server.storage),
             "max": size(server.storage_max),
@@ -109,16 +103,11 @@ fn print_streams(streams: &[StreamOverview]) {
 }
 
 fn follower(follower: &StreamFollower) -> String {
-    let StreamFollower {
-        name,
-        follows,
-        lag,
-        silent_ms,
-    } = follower;
-    if *follows {
+    let (name, lag) = (&follower.name, follower.lag);
+    if follower.follows {
         name.clone()
     } else {
-        let silent = silent_ms / 1000;
+        let silent = follower.silent_ms / 1000;
         format!("{name} (silent for {silent} s, lacks {lag})")
     }
 }

@@ -92,15 +92,12 @@ impl MailFlags {
 
     /// The public URL of a service in production, which browsers have to reach with TLS.
     pub(super) fn check_production(&self) -> Result<(), WrongConfiguration> {
-        let url = self
-            .public_url
-            .as_deref()
-            .filter(|url| !url.starts_with("https://"));
-        let refused = url.map(|url| {
-            let text = format!("--production: --public-url {url} is not an https URL");
-            WrongConfiguration(text)
-        });
-        refused.map_or(Ok(()), Err)
+        match &self.public_url {
+            Some(url) if !url.starts_with("https://") => {
+                Err(format!("--production: --public-url {url} is not an https URL").into())
+            }
+            _ => Ok(()),
+        }
     }
 
     fn public_url(&self) -> Result<Option<PublicUrl>, InvalidMailSetting> {

@@ -148,22 +148,12 @@ struct Nats {
     url: Option<String>,
     /// PEM file of the authorities that certificates of NATS are checked against, instead of those of this machine. All
     /// connections use TLS then.
-    #[arg(
-        long = "nats-ca",
-        global = true,
-        env = "RAILBIRD_NATS_CA",
-        value_name = "FILE"
-    )]
-    ca: Option<PathBuf>,
+    #[arg(long, global = true, env = "RAILBIRD_NATS_CA", value_name = "FILE")]
+    nats_ca: Option<PathBuf>,
     /// Credentials file to log in to NATS with, instead of the user and password in the address: a JWT and its key, as
     /// nsc writes it.
-    #[arg(
-        long = "nats-creds",
-        global = true,
-        env = "RAILBIRD_NATS_CREDS",
-        value_name = "FILE"
-    )]
-    creds: Option<PathBuf>,
+    #[arg(long, global = true, env = "RAILBIRD_NATS_CREDS", value_name = "FILE")]
+    nats_creds: Option<PathBuf>,
     /// Servers of a NATS cluster that store each of the streams created by this command: 1, 3 or 5. A stream that
     /// exists keeps its number.
     #[arg(
@@ -185,8 +175,8 @@ impl Nats {
         let is_set = |file: &PathBuf| !file.as_os_str().is_empty();
         Ok(NatsConfig {
             url: url.unwrap_or_else(|| NATS_DEFAULT.to_owned()),
-            ca: self.ca.clone().filter(is_set),
-            creds: self.creds.clone().filter(is_set),
+            ca: self.nats_ca.clone().filter(is_set),
+            creds: self.nats_creds.clone().filter(is_set),
             replicas: self.replicas,
         })
     }
@@ -212,7 +202,7 @@ struct PlansFlag {
 impl PlansFlag {
     fn read(&self) -> Result<Plans, WrongConfiguration> {
         let plans = self.file.as_deref().map(Plans::read).transpose();
-        let plans = plans.map_err(|error| WrongConfiguration(error.to_string()))?;
+        let plans = plans.map_err(|error| error.to_string())?;
         Ok(plans.unwrap_or_default())
     }
 }
@@ -223,8 +213,9 @@ impl PlansFlag {
 struct WrongUse(String);
 
 /// The configuration is wrong, and the command did nothing.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, derive_more::From)]
 #[error("{0}")]
+#[from(String, &str)]
 struct WrongConfiguration(String);
 
 /// The time for blocking work to end after a command.

@@ -53,18 +53,14 @@ impl ConnectionsMax {
 
 impl fmt::Display for ConnectionsMax {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            configured,
-            allowed,
-            limit,
-        } = self;
-        let Some(limit) = limit.filter(|_| allowed < configured) else {
+        let (configured, allowed) = (self.configured, self.allowed);
+        let Some(limit) = self.limit.filter(|_| allowed < configured) else {
             return write!(
                 f,
                 "at most {allowed} HTTP connections, and as many WebSockets"
             );
         };
-        let needed = 2 * u64::from(*configured) + RESERVE;
+        let needed = 2 * u64::from(configured) + RESERVE;
         write!(
             f,
             "the limit of open files, {limit}, is too low for --connections-max {configured}: at most {allowed} HTTP \

@@ -305,13 +305,11 @@ impl Serve {
         let files = match (self.tls_cert.clone(), self.tls_key.clone()) {
             (None, None) => return Ok(None),
             (Some(cert), Some(key)) => CertificateFiles { cert, key },
-            (Some(_), None) => return Err(WrongConfiguration(KEY_IS_MISSING.to_owned())),
-            (None, Some(_)) => return Err(WrongConfiguration(CERT_IS_MISSING.to_owned())),
+            (Some(_), None) => return Err(KEY_IS_MISSING.into()),
+            (None, Some(_)) => return Err(CERT_IS_MISSING.into()),
         };
-        let opened = TlsServer::open(files);
-        opened
-            .map(Some)
-            .map_err(|error| WrongConfiguration(error.to_string()))
+        let opened = TlsServer::open(files).map_err(|error| error.to_string())?;
+        Ok(Some(opened))
     }
 
     fn check_drain(&self) -> Result<(), String> {
@@ -464,15 +462,16 @@ fn check_folder(folder: &Path) -> Result<(), String> {
 }
 
 fn check_encrypted(nats: &NatsConfig) -> Result<(), WrongConfiguration> {
-    let host = nats.plain_remote_host();
-    let host = host.map_err(|error| WrongConfiguration(error.to_string()))?;
-    host.map_or(Ok(()), |host| {
-        let text = format!(
+    let host = nats
+        .plain_remote_host()
+        .map_err(|error| error.to_string())?;
+    let refused = host.map(|host| {
+        format!(
             "--production: the connection to NATS on {host} is not encrypted: use a tls:// address, or \
              --nats-plain-allowed in a network that nothing else can join"
-        );
-        Err(WrongConfiguration(text))
-    })
+        )
+    });
+    refused.map_or(Ok(()), |text| Err(text.into()))
 }
 
 /// Waits for the first check of the log, and fails if acknowledged events can be lost, or if that cannot be known. What
@@ -492,6 +491,5 @@ async fn refuse_risks(
     if risks.is_empty() {
         return pending().await;
     }
-    let risks = risks.join("; ");
-    Err(WrongConfiguration(format!("--production: {risks}")))
+    Err(format!("--production: {}", risks.join("; ")).into())
 }

@@ -29,12 +29,9 @@ impl SnapshotSecretFlag {
         let Some(text) = read_secret(SNAPSHOT_VARIABLE, self.snapshot_secret.as_deref())? else {
             return Ok(None);
         };
-        let secret = SnapshotSecret::new(&text).map(Some);
-        secret.ok_or_else(|| {
-            WrongConfiguration(
-                "--snapshot-secret, or its file: a secret is 32 characters or more".to_owned(),
-            )
-        })
+        let secret = SnapshotSecret::new(&text);
+        let form = "--snapshot-secret, or its file: a secret is 32 characters or more";
+        Ok(Some(secret.ok_or(form)?))
     }
 }
 
@@ -81,10 +78,8 @@ impl SnapshotCommand {
             }
             Self::List { nats, json } => list(&nats.connect().await?, json).await,
             Self::Restore { data, nats, secret } => {
-                let secret = secret.read()?.ok_or_else(|| {
-                    let text = "--snapshot-secret is not set: it proves who wrote a snapshot";
-                    WrongConfiguration(text.to_owned())
-                })?;
+                let unset = "--snapshot-secret is not set: it proves who wrote a snapshot";
+                let secret = secret.read()?.ok_or(WrongConfiguration::from(unset))?;
                 load(&nats.connect().await?, data, &secret).await
             }
         }

@@ -71,12 +71,9 @@ impl Verify {
         let found = views.digest().await?;
         let folder = TempDir::with_prefix("railbird-verify-")?;
         let fresh = fold(&log, &found, folder.path()).await?;
-        let Recount {
-            count,
-            digest,
-            checkpoint,
-        } = fresh.recount()?;
-        let history = checkpoint.map(|checkpoint| checkpoint.history);
+        let recount = fresh.recount()?;
+        let (count, digest) = (recount.count, recount.digest);
+        let history = recount.checkpoint.map(|checkpoint| checkpoint.history);
         let history = history.unwrap_or_default();
         let same_events = history.to_string() == found.history;
         if !same_events {

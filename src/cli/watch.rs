@@ -85,16 +85,13 @@ impl Watch {
     /// The key of the arguments, or the key of `railbird dev`.
     fn key(&self, key_of_url: Option<String>) -> Result<String, WrongConfiguration> {
         let given = read_secret(KEY_VARIABLE, self.api_key.as_deref())?.or(key_of_url);
-        match (&self.api_key_file, given) {
+        Ok(match (&self.api_key_file, given) {
             (Some(path), _) => fs::read_to_string(path).map_err(|error| {
-                let path = path.display();
-                WrongConfiguration(format!("cannot read --api-key-file {path}: {error}"))
-            }),
-            (None, Some(key)) => Ok(key),
-            (None, None) => {
-                fs::read_to_string(DEV_KEY).map_err(|_| WrongConfiguration(NO_KEY.to_owned()))
-            }
-        }
+                format!("cannot read --api-key-file {}: {error}", path.display())
+            })?,
+            (None, Some(key)) => key,
+            (None, None) => fs::read_to_string(DEV_KEY).map_err(|_| NO_KEY)?,
+        })
     }
 }
 

@@ -101,7 +101,9 @@ pub(crate) struct Incident {
 /// service has read. `disk_full`: new data cannot be stored. `rebuild`: the data is rebuilt from the log.
 /// `fold_restart`: an error interrupted the processing of new data. `keys_unknown`: it is not known which keys are
 /// valid. `mail_late`: mails wait.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema, strum::VariantArray,
+)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum IncidentKind {
     Stale,
@@ -112,19 +114,6 @@ pub(crate) enum IncidentKind {
     FoldRestart,
     KeysUnknown,
     MailLate,
-}
-
-impl IncidentKind {
-    pub(super) const ALL: [Self; 8] = [
-        Self::Stale,
-        Self::Down,
-        Self::Diverged,
-        Self::DiskFull,
-        Self::Rebuild,
-        Self::FoldRestart,
-        Self::KeysUnknown,
-        Self::MailLate,
-    ];
 }
 
 impl History {
@@ -165,11 +154,8 @@ impl History {
     }
 
     fn note(&mut self, now: Timestamp, condition: Condition) {
-        let Condition {
-            kind,
-            is_active,
-            occurrences,
-        } = condition;
+        let (kind, is_active) = (condition.kind, condition.is_active);
+        let occurrences = condition.occurrences;
         let known = self.occurrences.insert(kind, occurrences).unwrap_or(0);
         let at = Moment::from(now);
         let latest = self.incidents.iter_mut().rev().find(|i| i.kind == kind);

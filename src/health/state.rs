@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use strum::VariantArray;
+
 use super::history::{Condition, IncidentKind, Sample, Totals};
 use super::liveness::{Liveness, STALE_AFTER};
 use super::reason::{Component, Impact, Reason};
@@ -149,7 +151,8 @@ impl ServiceState {
                 _ => 0,
             },
         };
-        IncidentKind::ALL.into_iter().map(condition).collect()
+        let kinds = IncidentKind::VARIANTS.iter().copied();
+        kinds.map(condition).collect()
     }
 
     /// The worst that the reasons mean for a part of the service, by the first reason that means that.

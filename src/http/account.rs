@@ -35,13 +35,12 @@ pub(super) struct AccountStatus {
 }
 
 /// The requests of both periods. Each replica counts for itself.
+#[serde_with::skip_serializing_none]
 #[derive(Serialize, JsonSchema)]
 struct RequestUse {
     /// Left out if the plan has no limit.
-    #[serde(skip_serializing_if = "Option::is_none")]
     minute: Option<LimitUse>,
     /// Left out if the plan has no limit.
-    #[serde(skip_serializing_if = "Option::is_none")]
     day: Option<LimitUse>,
 }
 

@@ -207,7 +207,9 @@ impl ApiError {
     }
 
     fn set_headers(&self, headers: &mut HeaderMap) {
-        let mut set = |name, value| headers.insert(name, HeaderValue::from_static(value));
+        let mut set = |name, value| {
+            headers.insert(name, HeaderValue::from_static(value));
+        };
         set(CONTENT_TYPE, "application/json");
         set(CACHE_CONTROL, "no-store");
         match self {
@@ -217,13 +219,9 @@ impl ApiError {
                 set(CONNECTION, "upgrade");
                 set(SEC_WEBSOCKET_VERSION, "13");
             }
-            Self::MethodNotAllowed => {
-                set(ALLOW, "GET, HEAD");
-            }
+            Self::MethodNotAllowed => set(ALLOW, "GET, HEAD"),
             // RFC 9110, 11.6.1 asks for a challenge. Browsers open no dialog for this one.
-            Self::Unauthorized => {
-                set(WWW_AUTHENTICATE, "Bearer realm=\"railbird\"");
-            }
+            Self::Unauthorized => set(WWW_AUTHENTICATE, "Bearer realm=\"railbird\""),
             Self::NotReady(_) => {
                 headers.insert(RETRY_AFTER, NOT_READY_SECONDS.into());
             }

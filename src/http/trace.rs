@@ -52,11 +52,8 @@ impl fmt::Display for LoggedPath<'_> {
         for (index, segment) in self.0.split('/').enumerate() {
             let is_long = segment.chars().count() > LOGGED_CHARS_MAX;
             let separator = if index == 0 { "" } else { "/" };
-            write!(
-                f,
-                "{separator}{}",
-                if is_long { NOT_LOGGED } else { segment }
-            )?;
+            let shown = if is_long { NOT_LOGGED } else { segment };
+            write!(f, "{separator}{shown}")?;
         }
         Ok(())
     }

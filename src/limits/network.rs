@@ -5,7 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::num::NonZeroU64;
 
 use ipnet::IpNet;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
+use serde_with::SerializeDisplay;
 
 /// The prefix length that an IPv6 site is given, with all addresses in it.
 const SITE_BITS: u32 = 64;
@@ -49,8 +50,8 @@ impl Network {
 /// A network that is too large to be a person: the /24 of an IPv4 address, or the /48 of an IPv6 address.
 ///
 /// It is packed into a number, so that it can be stored without a lock: the prefix, and above it whether it is of IPv4.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, SerializeDisplay, Deserialize)]
+#[serde(try_from = "String")]
 pub struct CoarseNetwork(NonZeroU64);
 
 impl CoarseNetwork {
@@ -93,12 +94,6 @@ impl fmt::Display for CoarseNetwork {
         let prefix = u128::from(bits & !Self::IS_V6.get());
         let address = Ipv6Addr::from_bits(prefix << (128 - Self::V6_BITS));
         write!(f, "{address}/{}", Self::V6_BITS)
-    }
-}
-
-impl From<CoarseNetwork> for String {
-    fn from(network: CoarseNetwork) -> Self {
-        network.to_string()
     }
 }
 

@@ -13,10 +13,11 @@ use url::Host;
 use super::error::LogError;
 use super::replicas::Replicas;
 
-/// Where NATS is and how to log in.
-#[derive(Clone, Default)]
+/// Where NATS is and how to log in. `Debug` leaves out the URL, for its password.
+#[derive(derive_more::Debug, Clone, Default)]
 pub struct NatsConfig {
     /// One URL, or several separated by commas. May hold a password.
+    #[debug(skip)]
     pub url: String,
     /// The only authorities whose certificates are accepted, as a PEM file. By default those of the system.
     pub ca: Option<PathBuf>,
@@ -32,16 +33,6 @@ impl<T: Into<String>> From<T> for NatsConfig {
             url: url.into(),
             ..Self::default()
         }
-    }
-}
-
-/// Leaves out the URL, for its password.
-impl fmt::Debug for NatsConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NatsConfig")
-            .field("ca", &self.ca)
-            .field("creds", &self.creds)
-            .finish_non_exhaustive()
     }
 }
 

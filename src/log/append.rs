@@ -217,20 +217,16 @@ impl Appender {
             self.flush().await?;
         }
         match self.send(&outgoing, None).await {
-            Ok(PendingAck {
-                ack,
-                connection_number,
-                ..
-            }) => {
+            Ok(pending) => {
                 let has_failed = Arc::clone(&self.has_failed);
-                let ack = ack.inspect(move |ack| {
+                let ack = pending.ack.inspect(move |ack| {
                     has_failed.fetch_or(ack.is_err(), Ordering::Relaxed);
                 });
                 self.acks.push_back(Box::pin(ack));
                 self.in_flight.push_back(InFlight {
                     outgoing,
                     quote,
-                    connection_number,
+                    connection_number: pending.connection_number,
                 });
             }
             Err(error) => {
@@ -395,18 +391,13 @@ impl Appender {
         }
         let connection_number = log.connection_number();
         let payload = outgoing.payload.clone();
-        let sent = log
-            .server
-            .publish(outgoing.subject.clone(), headers, payload);
-        let sent = sent.await;
-        match sent {
-            Ok(ack) => Ok(PendingAck {
-                ack,
-                log,
-                connection_number,
-            }),
-            Err(error) => Err(failure(&log, &error)),
-        }
+        let subject = outgoing.subject.clone();
+        let sent = log.server.publish(subject, headers, payload).await;
+        Ok(PendingAck {
+            ack: sent.map_err(|error| failure(&log, &error))?,
+            log,
+            connection_number,
+        })
     }
 
     /// The connection for the next message. With one message at a time nothing can be overtaken, so the log's own will
@@ -482,18 +473,15 @@ async fn await_ack(
     outgoing: &Outgoing,
     sent: Result<PendingAck, LogError>,
 ) -> Result<Appended, LogError> {
-    let PendingAck {
-        ack,
-        log,
-        connection_number,
-    } = sent?;
+    let pending = sent?;
+    let log = &pending.log;
     let appended = tokio::select! {
         biased;
-        ack = ack => acknowledged(&log, ack),
+        ack = pending.ack => acknowledged(log, ack),
         denied = log.permissions.denied(|subject| subject == outgoing.subject) => Err(denied),
-        () = log.lost(connection_number) => Err(connection_lost()),
+        () = log.lost(pending.connection_number) => Err(connection_lost()),
     };
-    check_own(&log, outgoing, appended?).await
+    check_own(log, outgoing, appended?).await
 }
 
 /// Checks that the log has this message, and not another one under its id. The server looks for the id on all subjects,

@@ -17,8 +17,6 @@ use super::connect_failures::{ConnectAttempts, ConnectFailures};
 use super::error::{LogError, SERVER_VERSION_MIN, chain};
 use super::publish_permissions::{DenialSender, PublishPermissions};
 use super::server::{NatsClient, Server, ServerError};
-#[cfg(test)]
-use crate::simulation::server::Connection;
 
 /// How long one request to JetStream may take before it is tried again.
 pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
@@ -58,7 +56,7 @@ const NO_LEADER: [&str; 4] = [
 const RECONNECT: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(2));
 
 /// Whether the connection is up, and how often it was established.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ConnectionStatus {
     /// The connection is up.
     pub up: bool,
@@ -67,13 +65,6 @@ pub struct ConnectionStatus {
 }
 
 impl ConnectionStatus {
-    pub(crate) fn new() -> Self {
-        Self {
-            up: false,
-            number: 0,
-        }
-    }
-
     pub(crate) fn set_up(&mut self) {
         self.up = true;
         self.number += 1;
@@ -152,7 +143,7 @@ impl Log {
         mode: ConnectMode,
     ) -> Result<Self, LogError> {
         let attempts = ConnectAttempts::new(Arc::clone(&failures));
-        let (status_sender, status) = watch::channel(ConnectionStatus::new());
+        let (status_sender, status) = watch::channel(ConnectionStatus::default());
         let (denials, permissions) = PublishPermissions::new(&address.login());
         let lame_duck = Arc::new(Notify::new());
         let connected = Arc::new(AtomicBool::new(false));
@@ -214,22 +205,6 @@ impl Log {
             failures,
             mode,
         })
-    }
-
-    /// A connection to the model of a server.
-    #[cfg(test)]
-    pub(crate) fn simulated(connection: Connection) -> Self {
-        let address = Arc::new(NatsAddress::parse(&"nats://model".into()).expect("a URL"));
-        let (_, permissions) = PublishPermissions::new("the model");
-        Self {
-            status: connection.status(),
-            permissions,
-            failures: Arc::new(ConnectFailures::new(&address)),
-            address,
-            name: "model".into(),
-            mode: connection.mode(),
-            server: Server::Simulated(connection),
-        }
     }
 
     /// Checks the server's version.
@@ -461,5 +436,30 @@ fn handle_event(
             }
         }
         other => tracing::debug!(event = %other, "NATS client event"),
+    }
+}
+
+#[cfg(test)]
+mod testing {
+    use std::sync::Arc;
+
+    use super::{ConnectFailures, Log, NatsAddress, PublishPermissions, Server};
+    use crate::simulation::server::Connection;
+
+    impl Log {
+        /// A connection to the model of a server.
+        pub(crate) fn simulated(connection: Connection) -> Self {
+            let address = Arc::new(NatsAddress::parse(&"nats://model".into()).expect("a URL"));
+            let (_, permissions) = PublishPermissions::new("the model");
+            Self {
+                status: connection.status(),
+                permissions,
+                failures: Arc::new(ConnectFailures::new(&address)),
+                address,
+                name: "model".into(),
+                mode: connection.mode(),
+                server: Server::Simulated(connection),
+            }
+        }
     }
 }

@@ -441,17 +441,6 @@ impl Continuity {
 }
 
 impl Divergence {
-    #[cfg(test)]
-    pub(crate) fn for_a_reason(reason: &str) -> Self {
-        Self {
-            reason: reason.to_owned(),
-            read: None,
-            found: None,
-            lost: None,
-            accepted: false,
-        }
-    }
-
     /// Whether another one found the same log.
     fn is_of_log(&self, other: &Self) -> bool {
         let identity = |of: &Self| of.found.as_ref().map(|found| found.log.clone());
@@ -486,8 +475,20 @@ mod tests {
 
     use projections::LogIdentity;
 
-    use super::{Continuity, FILE, FoundStream, lost, replace_json};
+    use super::{Continuity, Divergence, FILE, FoundStream, lost, replace_json};
     use crate::log::{ACCOUNTS, RACING, ReadPosition};
+
+    impl Divergence {
+        pub(crate) fn for_a_reason(reason: &str) -> Self {
+            Self {
+                reason: reason.to_owned(),
+                read: None,
+                found: None,
+                lost: None,
+                accepted: false,
+            }
+        }
+    }
 
     fn position(created: &str, seq: u64) -> ReadPosition {
         let log = LogIdentity {

@@ -78,13 +78,8 @@ pub struct JetStreamServer {
 impl JetStreamServer {
     /// What it runs short of.
     fn shortages(self, name: &str) -> Vec<String> {
-        let Self {
-            storage,
-            storage_max,
-            reserved,
-            ..
-        } = self;
-        let full = is_nearly_full(storage, storage_max).then(|| {
+        let (storage_max, reserved) = (self.storage_max, self.reserved);
+        let full = is_nearly_full(self.storage, storage_max).then(|| {
             format!("nats-server {name} has less than 10 % of its storage left; full, it stops all streams")
         });
         let reserved = (storage_max > 0 && reserved > storage_max).then(|| {
@@ -170,11 +165,8 @@ impl Log {
     /// # Errors
     /// Returns a [`LogError`] if no server answers. Servers that hide their settings are no error.
     pub async fn durability(&self) -> Result<Durability, LogError> {
-        let NatsServers {
-            expected,
-            answering,
-            ..
-        } = self.servers().await?;
+        let servers = self.servers().await?;
+        let (expected, answering) = (servers.expected, servers.answering);
         metrics::set("railbird_nats_servers_expected", expected as f64);
         metrics::set("railbird_nats_servers_answering", answering.len() as f64);
         // A server without a name has another one after each start, so the names are no labels.
@@ -339,15 +331,11 @@ fn log_drift(known: Option<&Durability>, found: &Durability) {
         tracing::warn!(what, "the log is nearly full");
     }
     for (stream, drift) in &found.drift {
-        for Drift {
-            setting,
-            loses_events,
-        } in drift
-        {
+        for drift in drift {
             tracing::warn!(
                 stream,
-                setting,
-                loses_events,
+                setting = drift.setting,
+                loses_events = drift.loses_events,
                 "the stream has other settings than railbird creates it with"
             );
         }

@@ -98,20 +98,14 @@ pub struct Reader {
 }
 
 /// A consumer on the server, and the stream of its messages.
+#[derive(derive_more::Debug)]
 struct Consumer {
+    #[debug(skip)]
     messages: Deliveries,
     /// The number of its last delivery.
     delivery: u64,
     /// The connection that it was created on.
     connection_number: u64,
-}
-
-impl std::fmt::Debug for Consumer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Consumer")
-            .field("delivery", &self.delivery)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Log {
@@ -577,14 +571,11 @@ fn check(
     arrived: Option<Result<ConsumerDelivery, String>>,
     last_number: &mut u64,
 ) -> Result<(LogMessage, u64), String> {
-    let ConsumerDelivery {
-        message,
-        number,
-        pending,
-    } = arrived.ok_or("the consumer ended")??;
+    let delivery = arrived.ok_or("the consumer ended")??;
+    let number = delivery.number;
     if number != *last_number + 1 {
         return Err(format!("delivery {number} after {last_number}"));
     }
     *last_number = number;
-    Ok((message, pending))
+    Ok((delivery.message, delivery.pending))
 }

@@ -39,10 +39,7 @@ pub(super) struct DeliveryContext {
 #[derive(Debug)]
 pub(super) enum MailTask {
     /// Erases the address of a forgotten subscription.
-    Erase {
-        subscription_id: SubscriptionId,
-        generation: u32,
-    },
+    Erase(SubscriptionId, u32),
     /// Forgets a subscription that was not confirmed.
     Forget(SubscriptionId),
     Send(PendingMail),
@@ -78,10 +75,7 @@ pub(super) type ServerOutcome = Option<Result<(), DeliveryError>>;
 impl MailTask {
     pub(super) fn id(&self) -> TaskId {
         match self {
-            Self::Erase {
-                subscription_id,
-                generation,
-            } => TaskId::Erase(subscription_id.clone(), *generation),
+            Self::Erase(id, generation) => TaskId::Erase(id.clone(), *generation),
             Self::Forget(id) => TaskId::Forget(id.clone()),
             Self::Send(mail) => TaskId::Send(mail.mail_id.clone()),
         }
@@ -121,14 +115,9 @@ async fn note_erasure(id: &SubscriptionId, outcome: Result<(), CommandError>) {
 impl DeliveryContext {
     pub(super) async fn run(&self, task: MailTask) -> ServerOutcome {
         match task {
-            MailTask::Erase {
-                subscription_id,
-                generation,
-            } => {
-                let erasing = self
-                    .commands
-                    .erase_address(subscription_id.clone(), generation);
-                note_erasure(&subscription_id, erasing.await).await;
+            MailTask::Erase(id, generation) => {
+                let erasing = self.commands.erase_address(id.clone(), generation);
+                note_erasure(&id, erasing.await).await;
                 None
             }
             MailTask::Forget(id) => {

@@ -122,10 +122,8 @@ impl Outbox {
     fn due_tasks(&mut self, now: Timestamp) -> (Vec<MailTask>, Duration) {
         let ledger = self.ledger.borrow_and_update();
         let is_idle = |task: &MailTask| !self.in_progress.values().any(|id| *id == task.id());
-        let erasures = ledger.to_erase().map(|(id, generation)| MailTask::Erase {
-            subscription_id: id.clone(),
-            generation: *generation,
-        });
+        let to_erase = ledger.to_erase();
+        let erasures = to_erase.map(|(id, generation)| MailTask::Erase(id.clone(), *generation));
         let is_old = |since: Timestamp| now.duration_since(since) >= UNCONFIRMED_KEPT;
         let unconfirmed = ledger.unconfirmed();
         let forgets = unconfirmed

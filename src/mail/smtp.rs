@@ -40,7 +40,8 @@ const FINAL_CODES: [&str; 6] = ["5.1.1", "5.1.2", "5.1.3", "5.1.6", "5.1.10", "5
 const FORM: &str = "expected smtp://user:password@host:port or smtps://user:password@host:port";
 const ESCAPES: &str = "user and password must be UTF-8, with reserved characters percent-encoded";
 
-#[derive(Clone)]
+#[derive(derive_more::Debug, Clone)]
+#[debug("Smtp({self})")]
 pub struct Smtp {
     host: String,
     port: u16,
@@ -65,12 +66,6 @@ impl fmt::Display for Smtp {
             Security::Tls => "over TLS",
         };
         write!(f, "{}:{} {security}", self.host, self.port)
-    }
-}
-
-impl fmt::Debug for Smtp {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Smtp({self})")
     }
 }
 

@@ -68,18 +68,13 @@ impl DurationHistogram {
 
     /// Writes the lines of this histogram: in each bucket count those of the smaller ones, too.
     fn render(&self, text: &mut String) {
-        let HistogramSettings {
-            name,
-            label,
-            buckets,
-            ..
-        } = self.settings;
-        let own = match *label {
+        let name = self.settings.name;
+        let own = match self.settings.label {
             "" => String::new(),
             label => format!("{label}=\"{}\"", self.value),
         };
         let separator = if own.is_empty() { "" } else { "," };
-        let bounds = buckets.iter().map(f64::to_string);
+        let bounds = self.settings.buckets.iter().map(f64::to_string);
         let mut sum = 0;
         for (bound, count) in bounds.chain(["+Inf".to_owned()]).zip(&self.counts) {
             sum += count.load(Ordering::Relaxed);

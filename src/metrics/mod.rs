@@ -135,25 +135,21 @@ pub(crate) struct LabeledCounter {
     label: &'static str,
 }
 
-const EVENTS_REJECTED: LabeledCounter = LabeledCounter {
-    name: "railbird_events_rejected_total",
-    label: "reason",
-};
-pub(crate) const WS_CLOSED: LabeledCounter = LabeledCounter {
-    name: "railbird_ws_closed_total",
-    label: "code",
-};
+const EVENTS_REJECTED: LabeledCounter =
+    LabeledCounter::new("railbird_events_rejected_total", "reason");
+pub(crate) const WS_CLOSED: LabeledCounter =
+    LabeledCounter::new("railbird_ws_closed_total", "code");
 /// Forms on the pricing page.
-pub(crate) const SIGN_UPS: LabeledCounter = LabeledCounter {
-    name: "railbird_sign_ups_total",
-    label: "outcome",
-};
-pub(crate) const MAILS_FAILED: LabeledCounter = LabeledCounter {
-    name: "railbird_mails_failed_total",
-    label: "reason",
-};
+pub(crate) const SIGN_UPS: LabeledCounter =
+    LabeledCounter::new("railbird_sign_ups_total", "outcome");
+pub(crate) const MAILS_FAILED: LabeledCounter =
+    LabeledCounter::new("railbird_mails_failed_total", "reason");
 
 impl LabeledCounter {
+    const fn new(name: &'static str, label: &'static str) -> Self {
+        Self { name, label }
+    }
+
     /// Counts each of these values from now on: an alert on an increase sees the first one only after a 0.
     pub(crate) fn begin<T: Into<SharedString>>(&self, values: impl IntoIterator<Item = T>) {
         for value in values {
@@ -215,7 +211,7 @@ pub(crate) fn install() {
         for (name, _) in COUNTERS {
             counter!(name).increment(0);
         }
-        EVENTS_REJECTED.begin(DecodeError::CODES);
+        EVENTS_REJECTED.begin(DecodeError::CODES.iter().copied());
         gauge!("railbird_build_info", "version" => VERSION, "revision" => REVISION).set(1.0);
         // With milliseconds: a process may end and start twice within a second.
         set_time("process_start_time_seconds", Timestamp::now());

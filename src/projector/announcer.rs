@@ -120,11 +120,8 @@ fn is_recent(recorded_at: Timestamp) -> bool {
 }
 
 async fn publish(log: Log, mut lease: Lease, mut queue: mpsc::Receiver<QueuedAnnouncement>) {
-    while let Some(QueuedAnnouncement {
-        position,
-        announcement,
-    }) = queue.recv().await
-    {
+    while let Some(queued) = queue.recv().await {
+        let (position, announcement) = (queued.position, queued.announcement);
         if !is_to_be_published(&mut lease, &position).await {
             continue;
         }

@@ -6,8 +6,6 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-#[cfg(test)]
-use projections::LogIdentity;
 use projections::{Checkpoint, Projection, Step, Store, StoreError};
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
@@ -119,23 +117,6 @@ impl RunningFold {
         })
     }
 
-    /// A fold of these batches into an empty store.
-    #[cfg(test)]
-    pub(super) fn of_batches(store: Arc<Store>, identity: LogIdentity, all: Vec<Batch>) -> Self {
-        let (sender, batches) = mpsc::channel(all.len());
-        for batch in all {
-            sender.try_send(Ok(batch)).expect("room for all");
-        }
-        Self {
-            projection: Projection::new(store, identity),
-            name: String::new(),
-            rest: None,
-            batches,
-            // Keeps the channel open, as a log does that has no more messages.
-            _reading: AbortOnDropHandle::new(tokio::spawn(async move { sender.closed().await })),
-        }
-    }
-
     pub(super) fn checkpoint(&self) -> &Checkpoint {
         self.projection.checkpoint()
     }
@@ -236,5 +217,41 @@ pub(super) async fn blocking<T: Send + 'static>(
             store: store(),
             reason: panicked.to_string(),
         }),
+    }
+}
+
+#[cfg(test)]
+mod testing {
+    use std::sync::Arc;
+
+    use projections::{LogIdentity, Projection, Store};
+    use tokio::sync::mpsc;
+    use tokio_util::task::AbortOnDropHandle;
+
+    use super::RunningFold;
+    use crate::log::Batch;
+
+    impl RunningFold {
+        /// A fold of these batches into an empty store.
+        pub(in crate::projector) fn of_batches(
+            store: Arc<Store>,
+            identity: LogIdentity,
+            all: Vec<Batch>,
+        ) -> Self {
+            let (sender, batches) = mpsc::channel(all.len());
+            for batch in all {
+                sender.try_send(Ok(batch)).expect("room for all");
+            }
+            Self {
+                projection: Projection::new(store, identity),
+                name: String::new(),
+                rest: None,
+                batches,
+                // Keeps the channel open, as a log does that has no more messages.
+                _reading: AbortOnDropHandle::new(tokio::spawn(
+                    async move { sender.closed().await },
+                )),
+            }
+        }
     }
 }

@@ -21,7 +21,7 @@ pub(crate) struct WatchBoards {
     races: HashMap<Race, WatchBoard>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct WatchBoard {
     pub(crate) changed_at: Timestamp,
     /// Whether odds have arrived. A race is not shown before.
@@ -48,13 +48,8 @@ impl WatchBoards {
         }
         let race = self.races.entry(header.race.clone());
         let board = race.or_insert_with(|| WatchBoard {
-            changed_at: header.recorded_at,
-            has_odds: false,
             venue: header.venue.clone(),
-            status: String::new(),
-            runners: Vec::new(),
-            trends: HashMap::new(),
-            result: None,
+            ..WatchBoard::default()
         });
         board.changed_at = header.recorded_at;
         board.update(message);

@@ -54,7 +54,7 @@ fn values<'a, T: ToString + 'a>(
 }
 
 /// A venue, by code or name, in upper or lower case.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, derive_more::Display, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct VenueSelector(Text);
 
 impl VenueSelector {
@@ -75,12 +75,6 @@ impl FromStr for VenueSelector {
             return Err(ParseError::new("a venue is a code or a name", text));
         }
         Ok(Self(venue))
-    }
-}
-
-impl std::fmt::Display for VenueSelector {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.as_str().fmt(f)
     }
 }
 

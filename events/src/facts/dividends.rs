@@ -73,6 +73,7 @@ pub enum DividendStatus {
 }
 
 /// What a pool pays for a combination.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend(
     "if" = { "properties": { "dividend": { "type": "null" } } },
@@ -92,10 +93,8 @@ pub struct Dividend {
     /// The stake that the dividend is for.
     pub unit: Amount,
     /// What is paid for the unit, the stake included.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dividend: Option<Amount>,
     /// Why there is no dividend, or what kind it is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<DividendState>,
 }
 

@@ -1,15 +1,15 @@
 //! Facts about a horse.
 
-use std::fmt;
-
+use derive_more::Display;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{check_age, check_stakes, invalid, merge_names};
+use super::{check_age, check_stakes, empty_but, invalid, merge_names};
 use crate::string_form::string_form;
 use crate::{DecodeError, HorseNo, Names, ParseError, RacingDate, Text, object};
 
 /// A full statement of a horse's identity. It replaces the earlier one.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend(
     "if" = { "properties": { "age": { "type": "null" } } },
@@ -32,14 +32,11 @@ pub struct HorseRegistered {
     /// Its sex.
     pub sex: Text,
     /// When it was foaled, if that is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub foaled: Option<Foaled>,
     /// Its official age on `age_as_of`, if the foaling year is unknown. Years, 0 to 60.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 60))]
     pub age: Option<u8>,
     /// The date of `age`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub age_as_of: Option<RacingDate>,
     /// Its trainer.
     pub trainer: Text,
@@ -52,37 +49,20 @@ pub struct HorseRegistered {
     #[serde(default, skip_serializing_if = "Names::is_empty")]
     pub owner_names: Names,
     /// The currency of its stakes, such as `HKD`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stakes_currency: Option<Text>,
     /// Its career before the first race in this log.
-    #[serde(
-        default,
-        deserialize_with = "object::option",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "object::option")]
     pub career: Option<Career>,
 }
 
 impl HorseRegistered {
     /// A horse of which nothing else is known.
     pub fn of(horse_no: HorseNo) -> Self {
-        Self {
-            horse_no,
-            horse_name: Text::default(),
-            names: Names::default(),
-            country_of_origin: Text::default(),
-            colour: Text::default(),
-            sex: Text::default(),
-            foaled: None,
-            age: None,
-            age_as_of: None,
-            trainer: Text::default(),
-            trainer_names: Names::default(),
-            owner: Text::default(),
-            owner_names: Names::default(),
-            stakes_currency: None,
-            career: None,
-        }
+        empty_but!(
+            horse_no: horse_no;
+            horse_name names country_of_origin colour sex foaled age age_as_of trainer trainer_names owner owner_names
+            stakes_currency career
+        )
     }
 
     pub(crate) fn check(&self) -> Result<(), DecodeError> {
@@ -117,7 +97,7 @@ pub struct Career {
 /// A horse bred in the southern hemisphere has its birthday on 1 August, any other on 1 January (International
 /// Federation of Horseracing Authorities, International Agreement, article 13). A year alone means, for a southern
 /// horse, the season that begins in August of that year.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema)]
+#[derive(Debug, Display, Clone, Copy, PartialEq, Eq, JsonSchema)]
 #[schemars(
     with = "String",
     description = "The foaling year, YYYY, or day, YYYY-MM-DD."
@@ -130,6 +110,7 @@ pub struct Career {
 ))]
 pub enum Foaled {
     /// Only the year is known.
+    #[display("{_0:04}")]
     Year(i16),
     /// The day is known.
     Day(RacingDate),
@@ -152,15 +133,6 @@ impl Foaled {
         RacingDate::parse(text)
             .map(Self::Day)
             .map_err(|_| ParseError::new("foaled is YYYY or YYYY-MM-DD", text))
-    }
-}
-
-impl fmt::Display for Foaled {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Year(year) => write!(f, "{year:04}"),
-            Self::Day(day) => day.fmt(f),
-        }
     }
 }
 

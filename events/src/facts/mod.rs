@@ -18,6 +18,13 @@ pub(crate) fn invalid(path: impl Into<String>, reason: impl Into<String>) -> Dec
     }
 }
 
+/// A struct with some fields, and the others empty.
+macro_rules! empty_but {
+    ($($known:ident: $value:expr),+; $($empty:ident)+) => {
+        Self { $($known: $value,)+ $($empty: Default::default(),)+ }
+    };
+}
+
 /// Implements `merge_names`, which completes the names of a statement with those of an earlier one: of fields, each
 /// merged in its way, and of the same runners.
 macro_rules! merge_names {
@@ -36,7 +43,7 @@ macro_rules! merge_names {
         }
     };
 }
-pub(crate) use merge_names;
+pub(crate) use {empty_but, merge_names};
 
 /// The largest stakes of one statement. The sum of a million of them fits in a `u64`.
 const STAKES_MAX: u64 = 1_000_000_000_000;

@@ -41,6 +41,7 @@ impl OddsQuoted {
 }
 
 /// A runner's prices.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend(
     "if" = { "properties": { "win": { "type": "null" } } },
@@ -50,18 +51,15 @@ pub struct QuotedRunner {
     /// The horse.
     pub horse_no: HorseNo,
     /// Its name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub horse_name: Option<Text>,
     /// Its saddle-cloth number.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub number: Option<u16>,
     /// The win price; null with a `state` if there is none.
+    #[serialize_always]
     pub win: Option<Odds>,
     /// The place price.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<Odds>,
     /// Why there is no price.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<PriceState>,
 }
 
@@ -122,6 +120,7 @@ impl MarketQuoted {
 }
 
 /// The price of a combination of runners in a market.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend(
     "if" = { "required": ["low"], "properties": { "low": { "type": "number" } } },
@@ -140,16 +139,12 @@ pub struct QuotedPrice {
     #[schemars(length(min = 1, max = COMBINATION_NUMBERS_MAX))]
     pub combination: Vec<u16>,
     /// The price.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub odds: Option<Odds>,
     /// The lowest price of a range, instead of `odds`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub low: Option<Odds>,
     /// The highest price of a range.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub high: Option<Odds>,
     /// Why there is no price.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<PriceState>,
 }
 

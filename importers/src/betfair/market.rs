@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use events::{
-    DeclaredRunner, Event, HorseNo, Moment, Odds, OddsQuoted, ParseError, PriceState, QuotedRunner,
-    RUNNERS_MAX, RaceDeclared, RaceStatus, RaceStatusChanged, RunnerReinstated, RunnerWithdrawn,
-    Text,
+    DeclaredRunner, Event, HorseNo, Moment, Odds, ParseError, PriceState, QuotedRunner,
+    RUNNERS_MAX, RaceDeclared, RaceStatus, Text, race_event,
 };
 use uuid::Uuid;
 
@@ -161,21 +160,11 @@ impl Market {
             match (was_out, status.is_out()) {
                 // All runners of a void market are removed from it, but not withdrawn.
                 (false, true) if !definition.is_void() => {
-                    events.push(Event::RunnerWithdrawn(RunnerWithdrawn {
-                        date: key.date,
-                        venue: key.venue,
-                        race_number: key.race_number,
-                        horse_no,
-                        reason,
-                    }));
+                    events.push(race_event!(key => RunnerWithdrawn { horse_no, reason }));
                 }
-                (true, false) => events.push(Event::RunnerReinstated(RunnerReinstated {
-                    date: key.date,
-                    venue: key.venue,
-                    race_number: key.race_number,
-                    horse_no,
-                    reason,
-                })),
+                (true, false) => {
+                    events.push(race_event!(key => RunnerReinstated { horse_no, reason }));
+                }
                 _ => {}
             }
         }
@@ -253,13 +242,7 @@ impl Market {
     }
 
     fn odds(&self, runners: Vec<QuotedRunner>) -> Event {
-        let key = self.race.key.clone();
-        Event::OddsQuoted(OddsQuoted {
-            date: key.date,
-            venue: key.venue,
-            race_number: key.race_number,
-            runners,
-        })
+        race_event!(self.race.key.clone() => OddsQuoted { runners })
     }
 
     /// The status of the race, if it is new.
@@ -269,15 +252,8 @@ impl Market {
             return None;
         }
         self.status = Some(now.clone());
-        let key = self.race.key.clone();
         let (status, reason) = now;
-        Some(Event::RaceStatusChanged(RaceStatusChanged {
-            date: key.date,
-            venue: key.venue,
-            race_number: key.race_number,
-            status,
-            reason,
-        }))
+        Some(race_event!(self.race.key.clone() => RaceStatusChanged { status, reason }))
     }
 }
 

@@ -1,10 +1,11 @@
 //! The dividends of a race of a JSON file.
 
 use events::{
-    Amount, Currency, Dividend, DividendState, DividendStatus, DividendsDeclared, ParseError,
-    PoolCode, RaceKey,
+    Amount, Dividend, DividendState, DividendStatus, Event, ParseError, PoolCode, RaceKey,
+    race_event,
 };
 
+use super::hong_kong::currency;
 use crate::input::fields::Fields;
 use crate::input::race_heading::REVISION;
 use crate::item::{InputError, Omitted};
@@ -43,19 +44,12 @@ fn pool_code(name: &str) -> Result<PoolCode, ParseError> {
 }
 
 /// The statement of the dividends of a race.
-pub(crate) fn declared(
-    key: RaceKey,
-    currency: Currency,
-    dividends: Vec<Dividend>,
-) -> DividendsDeclared {
-    DividendsDeclared {
-        date: key.date,
-        venue: key.venue,
-        race_number: key.race_number,
+pub(crate) fn declared(key: RaceKey, dividends: Vec<Dividend>) -> Event {
+    race_event!(key => DividendsDeclared {
         revision: REVISION,
         status: DividendStatus::Official,
         reason: None,
-        currency,
+        currency: currency(),
         dividends,
-    }
+    })
 }

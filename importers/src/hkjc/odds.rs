@@ -3,9 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
-use events::{
-    Event, HorseNo, Moment, Odds, OddsQuoted, ParseError, PriceState, QuotedRunner, RaceKey,
-};
+use events::{HorseNo, Moment, Odds, ParseError, PriceState, QuotedRunner, RaceKey, race_event};
 use serde_json::{Map, Value};
 
 use super::hong_kong::time_of_meeting;
@@ -67,16 +65,10 @@ impl Starters {
         let file = Fields::root(file);
         let info = file.object("race_info")?.ok_or("race_info: is missing")?;
         let key = race_key(&info, ["race_date", "venue", "race_number"])?;
-        let RaceKey {
-            date,
-            venue,
-            race_number,
-        } = key.clone();
         // Instead of a race without betting the site shows another one.
         let page = info.text("source_url")?;
-        let is_page = page
-            .as_str()
-            .ends_with(&format!("/{date}/{venue}/{race_number}"));
+        let own_path = format!("/{}/{}/{}", key.date, key.venue, key.race_number);
+        let is_page = page.as_str().ends_with(&own_path);
         if !page.is_empty() && !is_page {
             let reason = format!("{page} is the page of another race than {key}");
             return Err(info.error("source_url", reason));
@@ -110,14 +102,8 @@ impl Starters {
         let mut first = quotes.first_entry().ok_or("horses_data: has no prices")?;
         first.get_mut().append(&mut scratched);
         for (time, runners) in quotes {
-            let venue = venue.clone();
-            let quote = OddsQuoted {
-                date,
-                venue,
-                race_number,
-                runners,
-            };
-            out.event(FORMAT, time, Event::OddsQuoted(quote));
+            let quote = race_event!(key.clone() => OddsQuoted { runners });
+            out.event(FORMAT, time, quote);
         }
         [file, info]
             .iter()

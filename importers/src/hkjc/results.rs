@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use events::{Event, Outcome, ResultRunner, Subject};
+use events::{Outcome, ResultRunner, Subject};
 
 use super::brand::same_name;
 use super::csv;
 use super::csv_race::{CsvRace, CsvRaces, CsvRow};
 use super::dividends;
-use super::hong_kong::{card_of_result, currency, midnight};
+use super::hong_kong::{card_of_result, midnight};
 use super::horse_ids::HorseIds;
 use super::json::{JsonRace, KEY, race_key};
 use crate::input::fields::Fields;
@@ -104,8 +104,7 @@ impl ResultsJoin {
             .rows
             .items((FORMAT, time), card_of_result(), &mut self.repeats);
         if !race.dividends.is_empty() && of_race.iter().any(|item| matches!(item, Item::Event(_))) {
-            let declared = dividends::declared(key, currency(), race.dividends);
-            let declared = Event::DividendsDeclared(declared);
+            let declared = dividends::declared(key, race.dividends);
             let declared = out.location.event(FORMAT, time, declared);
             (self.repeats).push("statement of dividends", declared, &mut out);
         }

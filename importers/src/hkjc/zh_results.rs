@@ -47,15 +47,12 @@ pub fn hkjc_zh_results(paths: &[PathBuf], ids: &[PathBuf]) -> Items {
 pub(crate) fn results(paths: &[PathBuf], ids: Arc<HorseIds>) -> Items {
     let results = ZhResults {
         ids,
-        translator: Translator::default(),
-        day: None,
-        races: BTreeMap::new(),
-        parts: RaceParts::default(),
-        repeats: Repeats::default(),
+        ..ZhResults::default()
     };
     files::import(paths, &["csv"], |files| rows(files, results))
 }
 
+#[derive(Default)]
 struct ZhResults {
     ids: Arc<HorseIds>,
     translator: Translator,

@@ -23,7 +23,7 @@ pub(crate) struct RaceParts<G, R> {
 }
 
 /// The first part of a race.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct RacePart {
     changes: u64,
     first: u64,
@@ -60,9 +60,7 @@ impl<G: PartialEq, R: Eq + Hash> RaceParts<G, R> {
             changes: self.changes,
             first: line,
             last: line,
-            rows: Vec::new(),
-            is_repeated: false,
-            apart: None,
+            ..RacePart::default()
         });
         let mut hash = DefaultHasher::new();
         cells.record.iter().for_each(|cell| cell.hash(&mut hash));

@@ -107,11 +107,8 @@ fn html_response(
     policy: HeaderValue,
     html: Body,
 ) -> Response {
-    let mut response = Response::new(html);
-    *response.status_mut() = status;
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(HTML));
-    add_page_headers(headers, cache, policy);
+    let mut response = (status, [(CONTENT_TYPE, HTML)], html).into_response();
+    add_page_headers(response.headers_mut(), cache, policy);
     response
 }
 

@@ -10,9 +10,7 @@ pub(super) mod report;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Body;
 use axum::extract::State;
-use axum::http::HeaderValue;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -58,15 +56,12 @@ async fn json(State(app): State<Arc<App>>) -> Response {
             Err(error) => return ApiError::internal(error).into_response(),
         },
     };
-    let mut response = Response::new(Body::from(json));
-    for (name, value) in [
+    let headers = [
         (CONTENT_TYPE, "application/json"),
         (CACHE_CONTROL, "max-age=1"),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
-    ] {
-        (response.headers_mut()).insert(name, HeaderValue::from_static(value));
-    }
-    response
+    ];
+    (headers, json).into_response()
 }
 
 /// What the service knows of itself now.

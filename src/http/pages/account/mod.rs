@@ -12,11 +12,10 @@ use std::sync::Arc;
 
 use askama::Template;
 use axum::Extension;
-use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::header::{LOCATION, RETRY_AFTER, SET_COOKIE};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 
 use self::change::AccountChange;
 use self::overview::{FormOutcome, account_page};
@@ -34,7 +33,7 @@ const TOO_MANY_LINKS: &str = "Too many links were sent to this address or from y
 const COOKIE_CONTEXT: &str = "railbird 2026-11-22 the cookie of a session";
 
 /// The form with which someone asks for a link.
-#[derive(Template)]
+#[derive(Default, Template)]
 #[template(path = "pages/sign_in.html", config = "web/templates/askama.toml")]
 struct SignInPage<'a> {
     can_mail: bool,
@@ -47,9 +46,7 @@ impl SignInPage<'_> {
     fn of(app: &App) -> Self {
         Self {
             can_mail: app.can_mail,
-            email: "",
-            error: None,
-            notice: None,
+            ..Self::default()
         }
     }
 
@@ -261,10 +258,7 @@ async fn reject_link(
 
 /// Leads to the account page, and sets a cookie.
 fn see_account(cookie: HeaderValue) -> Response {
-    let mut response = Response::new(Body::empty());
-    *response.status_mut() = StatusCode::SEE_OTHER;
-    let headers = response.headers_mut();
-    headers.insert(LOCATION, HeaderValue::from_static("account"));
-    headers.insert(SET_COOKIE, cookie);
-    response
+    let account = HeaderValue::from_static("account");
+    let headers = [(LOCATION, account), (SET_COOKIE, cookie)];
+    (StatusCode::SEE_OTHER, headers).into_response()
 }
