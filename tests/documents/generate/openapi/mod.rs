@@ -192,7 +192,8 @@ impl Operation {
             statuses.push("404");
         }
         let headers = components::cached_headers(self.links);
-        let has_past = !self.parameters.contains(&"name");
+        let is_present = |name: &&str| ["name", "wait_ms"].contains(name);
+        let has_past = !self.parameters.iter().any(is_present);
         statuses.extend(has_past.then_some("410"));
         self.with(&["as_of"][..usize::from(has_past)])
             .with(&["if_none_match", "min_seq", "request_id"])
