@@ -19,7 +19,7 @@ use serde::Serialize;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::changed_paths::{changed_paths, changes_all_horses};
-use super::error::{ApiError, capitalized};
+use super::error::ApiError;
 use super::paging::{PageRows, next_path};
 use super::params::QueryParams;
 use super::request::{Answer, ApiRequest, wait_for};
@@ -147,8 +147,7 @@ impl<'a> ChangePage<'a> {
         let types: Option<Vec<&str>> = types.map(|types| types.split(',').collect());
         let mut names = types.iter().flatten();
         if let Some(name) = names.find(|name| !EVENT_TYPES.contains(name)) {
-            let message = capitalized(unknown_name(name, EVENT_TYPES));
-            return Err(ApiError::InvalidParameter(message));
+            return Err(ApiError::InvalidParameter(unknown_name(name, EVENT_TYPES)));
         }
         Ok(Self {
             types,

@@ -24,7 +24,7 @@ fn events() -> Vec<Value> {
     let mut events: Vec<Value> = events.collect();
     let third = events.len() / 3;
     let going = json!({ "going": "YIELDING" });
-    let ranking = json!({ "sources": ["sim-exchange", "sim-bookmaker"] });
+    let ranking = json!({ "sources": ["simulated-exchange", "simulated-bookmaker"] });
     let extra = [
         card(DATE, "CH", 1, 4),
         card(DATE, "CH", 1, 3),
