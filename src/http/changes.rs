@@ -40,7 +40,7 @@ const READS_MAX: usize = 20;
 
 /// An event of the log.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct Change<'a> {
+pub(super) struct LogChange<'a> {
     /// Its sequence in the log.
     seq: u64,
     /// When the log stored it, RFC 3339 in UTC.
@@ -197,22 +197,22 @@ impl<'a> ChangePage<'a> {
         store: &Store,
         recorded: &'b Recorded,
         last: u64,
-    ) -> Result<Change<'b>, ApiError> {
+    ) -> Result<LogChange<'b>, ApiError> {
         let event = &recorded.envelope.event;
         let race = event.race();
         let mut venues = Vec::new();
-        let horses = match &race {
-            None => &BTreeSet::new(),
-            Some(race) => {
-                venues = venues_on(store, race.date)?;
-                if changes_all_horses(event) && !self.horses.contains_key(race) {
-                    let horses = app.past.horses_of(race, last).await?;
-                    self.horses.insert(race.clone(), horses);
+        let mut horses = &BTreeSet::new();
+        if let Some(race) = &race {
+            venues = venues_on(store, race.date)?;
+            if changes_all_horses(event) {
+                if !self.horses.contains_key(race) {
+                    let all = app.past.horses_of(race, last).await?;
+                    self.horses.insert(race.clone(), all);
                 }
-                self.horses.entry(race.clone()).or_default()
+                horses = &self.horses[race];
             }
-        };
-        Ok(Change {
+        }
+        Ok(LogChange {
             seq: recorded.seq,
             recorded_at: recorded.recorded_at,
             type_name: event.type_name(),

@@ -243,8 +243,8 @@ impl Past {
         }
     }
 
-    /// The events of the next messages after a sequence, at most `max`, up to the message `last`, and the sequence up to
-    /// which they are all there are. Rejected messages are left out.
+    /// The events of the next messages after a sequence, at most `max`, up to the message `last`, and the sequence up
+    /// to which they are all there are. Rejected messages are left out.
     ///
     /// # Errors
     /// Returns a [`PastError`].

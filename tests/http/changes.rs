@@ -50,6 +50,7 @@ async fn each_event_is_listed_in_the_order_of_the_log_with_the_paths_that_it_cha
         card(DAY, "ST", 1, 2),
         card(DAY, "HV", 1, 2),
         odds("ST", 1, &second(0), &[2.5, 3.5]),
+        status("ST", 1, &second(1), "off"),
         result(DAY, "ST", 1, 2, 1),
     ];
     nats.publish(facts).await;
@@ -61,15 +62,12 @@ async fn each_event_is_listed_in_the_order_of_the_log_with_the_paths_that_it_cha
     assert_eq!(reply.header("cache-control"), "private, no-cache");
     let next = format!("{CHANGES}?after={last}");
     assert_eq!(reply.header("link"), format!("<{next}>; rel=\"next\""));
-    let page = reply.json();
-    assert_eq!(page["after"], last);
-    assert_eq!(
-        (&page["more"], &page["next"]),
-        (&json!(false), &json!(next))
-    );
-    assert_eq!(seqs(&[page.clone()]), (1..last).collect::<Vec<_>>());
+    let all = reply.json();
+    assert_eq!(all["after"], last);
+    assert_eq!((&all["more"], &all["next"]), (&json!(false), &json!(next)));
+    assert_eq!(seqs(&[all.clone()]), (1..last).collect::<Vec<_>>());
 
-    let changes = page["changes"].as_array().unwrap();
+    let changes = all["changes"].as_array().unwrap();
     let registration = json!({
         "seq": 1, "recorded_at": nats.recorded_at(1).await, "type": "racing.horse.registered.v1", "source": "test",
         "horse_no": "H1", "resources": ["/api/v1/horses/H1", "/api/v1/horses/H1/form"],
@@ -82,8 +80,11 @@ async fn each_event_is_listed_in_the_order_of_the_log_with_the_paths_that_it_cha
     let of_odds = ["", "/sources", "/history"].map(|below| format!("{board}{below}?venue=ST"));
     assert_eq!(quote["resources"], json!(of_odds));
 
+    let types = "types=racing.race.status_changed.v1,racing.result.declared.v1";
+    let filtered = page(&railbird, types).await;
+    let results = filtered["changes"].as_array().unwrap();
     // The horse that the second card leaves out has changed, and the other meeting, which names this one.
-    for change in [&changes[2], &changes[5]] {
+    for change in [&changes[2], &changes[6], &results[1]] {
         let paths = resources(change);
         assert!(paths.contains("/api/v1/horses/H3/form"), "{paths:?}");
         let other = format!("/api/v1/results/{DAY}?venue=HV");
@@ -215,7 +216,7 @@ async fn a_plan_without_live_odds_has_neither_events_nor_paths_of_odds() {
     let railbird = Railbird::start_with(&nats, |config| {
         let plans = [
             plan("default", "live_odds = true\nconnections = 1"),
-            plan("late", "odds_after = \"0s\""),
+            plan("late", "odds_after = \"1s\""),
         ];
         config.plans = Plans::parse(&plans.concat()).unwrap();
     })

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::examples::EXAMPLES;
 use crate::http::account::AccountStatus;
-use crate::http::changes::{Change, WAIT_MS_MAX};
+use crate::http::changes::{LogChange, WAIT_MS_MAX};
 use crate::http::error::{ErrorResponse, RateLimitExceeded, UNAUTHORIZED_BODY};
 use crate::http::paging::LIMIT_MAX;
 use crate::http::readiness::{ProcessHealth, Readiness};
@@ -87,7 +87,7 @@ pub(super) fn add_schemas(generator: &mut SchemaGenerator) {
 #[expect(dead_code, reason = "the service renders it row by row")]
 struct ChangeList<'a> {
     /// The changes, in the order of the log.
-    changes: Vec<Change<'a>>,
+    changes: Vec<LogChange<'a>>,
     /// The sequence up to which these are all changes: the `after` of the next page.
     after: u64,
     /// Whether the log has more events, which may be changes.
