@@ -35,7 +35,7 @@ export interface Filter {
 export interface Ack {
   event: "ack";
   /** The op of the client message. */
-  op: "subscribe" | "unsubscribe" | "resync" | "ping";
+  op: "subscribe" | "unsubscribe" | "resync" | "play" | "ping";
   /** The id of the client message; null if it had none. */
   id: string | number | null;
   /** Everything for this client up to this log sequence has been sent. */
@@ -285,7 +285,7 @@ export interface DividendsUpdate {
 export interface Error {
   event: "error";
   /** The error code. `not_subscribed`: the client message names a list that is not in force. */
-  error: "invalid_message" | "unknown_op" | "invalid_parameter" | "not_subscribed";
+  error: "invalid_message" | "unknown_op" | "invalid_parameter" | "not_replay" | "not_subscribed";
   /** The id of the client message; null if it had none. */
   id: string | number | null;
   /** The error in words. */

@@ -8,6 +8,8 @@ mod as_of;
 mod asyncapi_documents;
 mod bearer;
 mod browser;
+mod changed_paths;
+mod changes;
 mod cors;
 mod descriptions;
 #[cfg(test)]
@@ -93,6 +95,7 @@ pub(crate) fn router(app: Arc<App>) -> (Router, RouteTable) {
         .merge(racecards::router())
         .merge(odds::router())
         .merge(meetings::router())
+        .merge(changes::router())
         .merge(live_odds::router())
         .merge(replay_odds::router())
         .merge(account::router())

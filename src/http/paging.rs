@@ -27,7 +27,9 @@ const PAGE_CAPACITY: usize = PAGE_BYTES_MAX + 32 * 1024;
 /// thread.
 const READS_MAX: usize = 2;
 /// The parameters of a page that the next one has as well.
-const KEPT_PARAMS: [&str; 7] = ["venue", "name", "limit", "from", "to", "lang", "as_of"];
+const KEPT_PARAMS: [&str; 9] = [
+    "venue", "name", "limit", "from", "to", "lang", "as_of", "types", "wait_ms",
+];
 
 static READS: Semaphore = Semaphore::const_new(READS_MAX);
 

@@ -195,7 +195,7 @@ impl ApiRequest {
     }
 
     /// Responds with JSON, or with 304 if the client has the same JSON cached.
-    fn respond(self, answer: Answer, seq: u64) -> Response {
+    pub(super) fn respond(self, answer: Answer, seq: u64) -> Response {
         let Answer { json, links } = answer;
         let mut response = EntityTag::of(&json).response(self.if_none_match.as_ref(), json);
         let headers = response.headers_mut();
@@ -232,14 +232,14 @@ fn min_seq(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
 ///
 /// # Errors
 /// Returns [`ApiError::NotReady`] if they do not for [`MIN_SEQ_WAIT`].
-async fn wait_for(app: &App, seq: u64) -> Result<(), ApiError> {
+pub(super) async fn wait_for(app: &App, seq: u64) -> Result<(), ApiError> {
     let mut status = app.projector.status.clone();
     let reached = status.wait_for(|status| status.phase == Phase::Live && status.seq >= seq);
     match timeout(MIN_SEQ_WAIT, reached).await {
         Ok(Ok(_)) => Ok(()),
-        _ => Err(ApiError::NotReady(
-            "The views do not reflect the sequence in Railbird-Min-Seq yet".to_owned(),
-        )),
+        _ => Err(ApiError::NotReady(format!(
+            "The views do not reflect the event {seq} yet"
+        ))),
     }
 }
 

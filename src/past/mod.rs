@@ -6,9 +6,10 @@
 mod part;
 mod playback;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use events::{Envelope, Event, Moment, RaceKey, RaceStatus};
+use events::{Envelope, Event, HorseNo, Moment, RaceKey, RaceStatus, Recorded};
 use futures::{StreamExt, TryStreamExt, stream};
 use parking_lot::Mutex;
 use projections::horse_form::horses_in;
@@ -242,6 +243,56 @@ impl Past {
         }
     }
 
+    /// The events of the next messages after a sequence, at most `max`, up to the message `last`, and the sequence up
+    /// to which they are all there are. Rejected messages are left out.
+    ///
+    /// # Errors
+    /// Returns a [`PastError`].
+    pub(crate) async fn events_after(
+        &self,
+        seq: u64,
+        last: u64,
+        max: usize,
+    ) -> Result<(Vec<Recorded>, u64), PastError> {
+        let page = self.log.messages_on(RACING, ANY_SUBJECT, seq + 1, max);
+        let page = page.await?.messages.into_iter();
+        let mut messages: Vec<LogMessage> = page.map(|(_, message)| message).collect();
+        if messages.is_empty() {
+            // A server of a cluster may lack the last ones.
+            let next = self.log.next_message(RACING, seq + 1, ANY_SUBJECT);
+            messages.extend(next.await?);
+        }
+        messages.retain(|message| message.seq <= last);
+        let reached = messages.last().map_or(last, |message| message.seq);
+        Ok((decode(messages).await?, reached))
+    }
+
+    /// The horses on any card and in any result of a race, among the messages up to `last`.
+    ///
+    /// # Errors
+    /// Returns a [`PastError`].
+    pub(crate) async fn horses_of(
+        &self,
+        race: &RaceKey,
+        last: u64,
+    ) -> Result<BTreeSet<HorseNo>, PastError> {
+        let subjects = ["race", "result"].map(|kind| format!("racing.{kind}.{race}"));
+        let messages = self.messages(subjects.into(), last).await?;
+        let mut horses = BTreeSet::new();
+        for recorded in decode(messages).await? {
+            match recorded.envelope.event {
+                Event::RaceDeclared(card) => {
+                    horses.extend(card.runners.into_iter().map(|runner| runner.horse_no));
+                }
+                Event::ResultDeclared(result) => {
+                    horses.extend(result.runners.into_iter().map(|runner| runner.horse_no));
+                }
+                _ => {}
+            }
+        }
+        Ok(horses)
+    }
+
     /// The message that the log stored last at or before a time, among those up to `last`: its sequence. 0 if there is
     /// none. Where the log's clock stepped back, one of those that a step is after.
     ///
@@ -283,6 +334,15 @@ impl Past {
         });
         Ok(offs.next().map(|message| message.seq))
     }
+}
+
+/// The events of messages, without the rejected ones.
+async fn decode(messages: Vec<LogMessage>) -> Result<Vec<Recorded>, PastError> {
+    let decoding = spawn_blocking(move || {
+        let decoded = messages.iter().map(|message| message.as_message().decode());
+        decoded.filter_map(Result::ok).collect()
+    });
+    Ok(decoding.await?)
 }
 
 /// Folds a part of the log of whose views `whole` is a checkpoint.

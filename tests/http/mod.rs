@@ -2,6 +2,7 @@
 
 mod access_log;
 mod admin;
+mod changes;
 pub(crate) mod contract;
 mod long_lists;
 mod metrics;

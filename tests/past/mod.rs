@@ -1,4 +1,5 @@
 //! The past on request.
 
 mod as_of;
+mod mirror;
 mod replay;

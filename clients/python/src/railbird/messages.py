@@ -40,7 +40,7 @@ class Filter(TypedDict):
 class Ack(TypedDict):
     event: Literal["ack"]
     # The op of the client message.
-    op: Literal["subscribe", "unsubscribe", "resync", "ping"]
+    op: Literal["subscribe", "unsubscribe", "resync", "play", "ping"]
     # The id of the client message; null if it had none.
     id: str | float | None
     # Everything for this client up to this log sequence has been sent.
@@ -287,7 +287,7 @@ class DividendsUpdate(TypedDict):
 class Error(TypedDict):
     event: Literal["error"]
     # The error code. `not_subscribed`: the client message names a list that is not in force.
-    error: Literal["invalid_message", "unknown_op", "invalid_parameter", "not_subscribed"]
+    error: Literal["invalid_message", "unknown_op", "invalid_parameter", "not_replay", "not_subscribed"]
     # The id of the client message; null if it had none.
     id: str | float | None
     # The error in words.

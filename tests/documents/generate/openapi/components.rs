@@ -2,11 +2,12 @@
 //! no views.
 
 use events::{EVENT_TYPES, HorseNo, LanguageTag, PoolCode, RaceNumber, RacingDate};
-use schemars::SchemaGenerator;
+use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Value, json};
 
 use super::examples::EXAMPLES;
 use crate::http::account::AccountStatus;
+use crate::http::changes::{LogChange, WAIT_MS_MAX};
 use crate::http::error::{ErrorResponse, RateLimitExceeded, UNAUTHORIZED_BODY};
 use crate::http::paging::LIMIT_MAX;
 use crate::http::readiness::{ProcessHealth, Readiness};
@@ -78,6 +79,21 @@ pub(super) fn add_schemas(generator: &mut SchemaGenerator) {
     generator.subschema_for::<Readiness>();
     generator.subschema_for::<ServiceStatus>();
     generator.subschema_for::<AccountStatus>();
+    generator.subschema_for::<ChangeList<'_>>();
+}
+
+/// The events of the log after a place.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "the service renders it row by row")]
+struct ChangeList<'a> {
+    /// The changes, in the order of the log.
+    changes: Vec<LogChange<'a>>,
+    /// The sequence up to which these are all changes: the `after` of the next page.
+    after: u64,
+    /// Whether the log has more events, which may be changes.
+    more: bool,
+    /// The path of the next page, as in `Link: <...>; rel="next"`. The last page has one, too: of what is yet to come.
+    next: String,
 }
 
 #[rustfmt::skip]
@@ -108,6 +124,10 @@ pub(super) fn parameters() -> Value {
             json!({ "type": "integer", "minimum": 1, "maximum": LIMIT_MAX, "default": LIMIT_MAX })),
         "before": query("before", "Only races before this date.", schema("RacingDate")),
         "after": query("after", "The last row of the page before, as in its `next`.", text()),
+        "after_seq": query("after", "A log sequence: only later events. The beginning of the log without it.", seq()),
+        "types": query("types", "Only events of these types, with commas between them, such as `racing.result.declared.v1`.", text()),
+        "wait_ms": query("wait_ms", "Without any change, how long to wait for the next one, in milliseconds.",
+            json!({ "type": "integer", "minimum": 0, "maximum": WAIT_MS_MAX, "default": 0 })),
         "after_row": query("after", "Skips so many rows from the beginning, as in `next` of the page before.", seq()),
         "lang": query("lang", "The language of names, where it is known; that of the feeder without it.", schema("LanguageTag")),
         "as_of": query("as_of", "The answer as it was after an event of the log: a sequence, a time, for the last event \

@@ -14,7 +14,7 @@ const DESCRIPTION: &str = "Horse racing data, folded from an event log. Each res
     HEAD is GET without the body. Ignore fields that you do not know. The live channel is described in `/asyncapi.json`.";
 
 /// The groups of operations.
-const TAGS: [(&str, &str); 7] = [
+const TAGS: [(&str, &str); 8] = [
     ("Horses", "Profiles and form."),
     (
         "Results",
@@ -23,6 +23,10 @@ const TAGS: [(&str, &str); 7] = [
     ("Race cards", "Declared runners."),
     ("Odds", "Odds boards and their history."),
     ("Meetings", "The list of meetings."),
+    (
+        "Changes",
+        "The events of the log, for copies that stay exact.",
+    ),
     ("Account", "The plan of the key, and what is used of it."),
     (
         "Service",
@@ -98,6 +102,8 @@ fn paths() -> Value {
             .with(&["date", "race_number", "venue", "lang"]).in_pages("after_row").answers("OddsHistory"),
         "/api/v1/meetings": Operation::new("listMeetings", "Meetings", "Meetings, oldest first")
             .with(&["from", "to", "lang"]).in_pages("after").answers("MeetingList"),
+        "/api/v1/changes": Operation::new("listChanges", "Changes", "The events of the log, with the paths whose answers each may have changed")
+            .with(&["types", "wait_ms"]).in_pages("after_seq").answers("ChangeList"),
         "/api/v1/account": Operation::new("getAccount", "Account", "The plan of the key, what is used of it, and the keys that share it. Costs no quota")
             .about_the_key("AccountStatus"),
         "/healthz": Operation::new("getHealth", "Service", "Returns 200 while the process runs").without_key("Health", &[], &[]),
@@ -186,7 +192,8 @@ impl Operation {
             statuses.push("404");
         }
         let headers = components::cached_headers(self.links);
-        let has_past = !self.parameters.contains(&"name");
+        let is_present = |name: &&str| ["name", "wait_ms"].contains(name);
+        let has_past = !self.parameters.iter().any(is_present);
         statuses.extend(has_past.then_some("410"));
         self.with(&["as_of"][..usize::from(has_past)])
             .with(&["if_none_match", "min_seq", "request_id"])
