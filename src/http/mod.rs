@@ -22,6 +22,7 @@ mod gate;
 mod horses;
 mod live_odds;
 mod meeting_choice;
+mod meeting_races;
 mod meetings;
 mod odds;
 mod ops;
@@ -92,6 +93,7 @@ pub(crate) fn router(app: Arc<App>) -> (Router, RouteTable) {
         .merge(racecards::router())
         .merge(odds::router())
         .merge(meetings::router())
+        .merge(meeting_races::router())
         .merge(live_odds::router())
         .merge(account::router())
         .merge(ops::router())
