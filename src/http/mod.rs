@@ -15,6 +15,7 @@ mod descriptions;
 mod documents;
 mod entity_tag;
 mod error;
+mod formats;
 #[cfg(feature = "fuzzing")]
 #[path = "../../tests/fuzz/doors/http.rs"]
 pub(crate) mod fuzzing;

@@ -343,14 +343,19 @@ async fn every_status_and_header_of_the_service_is_described_and_no_other() {
                 walk.check(path, 404, &railbird.get(&url(unknown)).await);
             }
         }
-        if path.contains("/today") {
+        if path.contains("/today") || ["/api/v1/results", "/api/v1/racecards"].contains(&&**path) {
             let elsewhere = format!("{url}?venue=NOWHERE");
             walk.check(path, 404, &railbird.get(&elsewhere).await);
         }
     }
     walk_account(&mut walk, &railbird).await;
     check_bounds(&mut walk, &railbird).await;
-    for path in ["/api/v1/horses", "/api/v1/meetings"] {
+    for path in [
+        "/api/v1/horses",
+        "/api/v1/meetings",
+        "/api/v1/racecards",
+        "/api/v1/results",
+    ] {
         let page = railbird.get(&format!("{path}?limit=1")).await;
         walk.check(path, 200, &page);
     }

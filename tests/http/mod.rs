@@ -3,6 +3,7 @@
 mod access_log;
 mod admin;
 pub(crate) mod contract;
+mod formats;
 mod long_lists;
 mod metrics;
 mod names;
