@@ -27,13 +27,13 @@ const OF_PAGE: [&str; 2] = ["more", "next"];
 
 /// The format of the body of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Format {
+pub(super) enum BodyFormat {
     Json,
     NdJson,
     Csv,
 }
 
-impl Format {
+impl BodyFormat {
     /// The last one is chosen of those that a client accepts equally.
     const ALL: [Self; 3] = [Self::Csv, Self::NdJson, Self::Json];
 
@@ -84,7 +84,7 @@ fn accepted_ranges(headers: &HeaderMap) -> Vec<(&str, u32)> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Accepted {
     /// The best one of a list.
-    of_list: Format,
+    of_list: BodyFormat,
     /// Whether other answers are accepted.
     json: bool,
 }
@@ -97,13 +97,13 @@ impl Accepted {
         if accept.is_empty() {
             accept.push(("*/*", 1000));
         }
-        let preference = |format: &Format| format.preference(&accept);
-        let formats = Format::ALL.into_iter();
+        let preference = |format: &BodyFormat| format.preference(&accept);
+        let formats = BodyFormat::ALL.into_iter();
         let formats = formats.filter(|format| preference(format).is_some());
         let of_list = formats.max_by_key(preference);
         Ok(Self {
             of_list: of_list.ok_or(ApiError::NotAcceptable)?,
-            json: preference(&Format::Json).is_some(),
+            json: preference(&BodyFormat::Json).is_some(),
         })
     }
 
@@ -111,19 +111,19 @@ impl Accepted {
     ///
     /// # Errors
     /// Returns [`ApiError::NotAcceptable`] if it is not a list, and no JSON is accepted.
-    pub(super) fn body(self, json: Vec<u8>) -> Result<(Format, Vec<u8>), ApiError> {
-        if self.of_list == Format::Json {
-            return Ok((Format::Json, json));
+    pub(super) fn body(self, json: Vec<u8>) -> Result<(BodyFormat, Vec<u8>), ApiError> {
+        if self.of_list == BodyFormat::Json {
+            return Ok((BodyFormat::Json, json));
         }
-        match Fields::rows(&json).map_err(ApiError::internal)? {
+        match RowFields::rows(&json).map_err(ApiError::internal)? {
             Some(rows) => {
                 let body = match self.of_list {
-                    Format::Csv => csv(&rows).map_err(ApiError::internal)?,
-                    _ => rows.iter().flat_map(Fields::line).collect(),
+                    BodyFormat::Csv => csv(&rows).map_err(ApiError::internal)?,
+                    _ => rows.iter().flat_map(RowFields::line).collect(),
                 };
                 Ok((self.of_list, body))
             }
-            None if self.json => Ok((Format::Json, json)),
+            None if self.json => Ok((BodyFormat::Json, json)),
             None => Err(ApiError::NotAcceptable),
         }
     }
@@ -131,9 +131,9 @@ impl Accepted {
 
 /// The fields of an object in their order, with their values as JSON.
 #[derive(Debug, Default)]
-struct Fields<'a>(Vec<(String, Cow<'a, str>)>);
+struct RowFields<'a>(Vec<(String, Cow<'a, str>)>);
 
-impl<'a> Fields<'a> {
+impl<'a> RowFields<'a> {
     /// The rows of an answer. `None` if it is not a list.
     fn rows(json: &'a [u8]) -> serde_json::Result<Option<Vec<Self>>> {
         let answer: Self = serde_json::from_slice(json)?;
@@ -162,7 +162,7 @@ impl<'a> Fields<'a> {
             let Some(Cow::Borrowed(json)) = self.get(list) else {
                 continue;
             };
-            for row in serde_json::from_str::<Vec<Fields<'a>>>(json)? {
+            for row in serde_json::from_str::<Vec<RowFields<'a>>>(json)? {
                 let around = self.0.iter().filter(|(name, value)| {
                     !value.starts_with('[') && !OF_PAGE.contains(&name.as_str())
                 });
@@ -195,7 +195,7 @@ impl<'a> Fields<'a> {
             let name = format!("{prefix}{name}");
             match value.as_bytes().first() {
                 Some(b'{') => {
-                    let nested: Fields<'_> = serde_json::from_str(value)?;
+                    let nested: RowFields<'_> = serde_json::from_str(value)?;
                     nested.flatten(&format!("{name}."), columns)?;
                 }
                 Some(b'"') => columns.push((name, serde_json::from_str(value)?)),
@@ -207,11 +207,11 @@ impl<'a> Fields<'a> {
     }
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for RowFields<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Object;
         impl<'de> Visitor<'de> for Object {
-            type Value = Fields<'de>;
+            type Value = RowFields<'de>;
 
             fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
                 formatter.write_str("an object")
@@ -222,7 +222,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
                 while let Some((name, value)) = map.next_entry::<String, &RawValue>()? {
                     fields.push((name, value.get().into()));
                 }
-                Ok(Fields(fields))
+                Ok(RowFields(fields))
             }
         }
         deserializer.deserialize_map(Object)
@@ -230,7 +230,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
 }
 
 /// Rows as RFC 4180 has them, under the names of the columns that any of them has.
-fn csv(rows: &[Fields<'_>]) -> Result<Vec<u8>, Box<dyn std::error::Error>> {
+fn csv(rows: &[RowFields<'_>]) -> Result<Vec<u8>, Box<dyn std::error::Error>> {
     let mut records = Vec::with_capacity(rows.len());
     for row in rows {
         let mut record = Vec::new();
