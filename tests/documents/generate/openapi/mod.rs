@@ -142,6 +142,9 @@ const FAILURES: [(&str, &str); 12] = [
 /// Those of each operation.
 const OF_EACH: [&str; 5] = ["405", "413", "414", "431", "500"];
 
+/// The formats of lists beside JSON.
+const ROW_FORMATS: [&str; 2] = ["application/x-ndjson", "text/csv"];
+
 /// A GET operation. Parameters are named as in the components.
 struct Operation {
     json: Value,
@@ -231,16 +234,15 @@ impl Operation {
         let headers = [&["Content-Encoding"], headers].concat();
         let responses = &mut self.json["responses"];
         responses["200"] = components::json_response("OK", schema, &headers);
-        for media_type in ["application/x-ndjson", "text/csv"] {
-            if self.has_rows {
-                let text = json!({ "schema": { "type": "string" } });
-                responses["200"]["content"][media_type] = text;
-            }
-        }
         for (status, name) in FAILURES {
             if OF_EACH.contains(&status) || statuses.contains(&status) {
                 responses[status] = components::response(name);
             }
+        }
+        if self.has_rows {
+            // Beside JSON as `content`, generated clients would type every list as text, too.
+            self.json["x-formats"] = json!(ROW_FORMATS);
+            self.json["description"] = "By `Accept` also as CSV and NDJSON.".into();
         }
         let parameters = self.parameters.iter();
         self.json["parameters"] = parameters
