@@ -2,13 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use events::Moment;
+use events::{Moment, RacingDate};
 use jiff::{SignedDuration, Timestamp};
-use projections::meetings::MeetingFacts;
 use projections::{Checkpoint, keys};
 
 use super::error::{ApiError, capitalized};
-use super::meetings::day_range;
+use super::meetings::meetings_of_days;
 use super::params::QueryParams;
 use super::request::{ApiRequest, AsOf};
 use super::results::choose_race;
@@ -127,13 +126,8 @@ impl ApiRequest {
             let dates = vec![self.date()?];
             return Ok(Part::Days { dates, odds_of });
         }
-        let (first, end) = day_range(self)?;
-        let rows = (first < end).then(|| self.store.range(&first, &end));
-        let mut dates = BTreeSet::new();
-        for row in rows.into_iter().flatten() {
-            let meeting = serde_json::from_slice::<MeetingFacts>(&row?.1);
-            dates.insert(meeting.map_err(ApiError::internal)?.date);
-        }
+        let dates = meetings_of_days(self)?.map(|meeting| Ok(meeting?.date));
+        let dates: BTreeSet<RacingDate> = dates.collect::<Result<_, ApiError>>()?;
         Ok(Part::Days {
             dates: dates.into_iter().collect(),
             odds_of: None,

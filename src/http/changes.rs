@@ -98,7 +98,7 @@ async fn changes(State(app): State<Arc<App>>, mut parts: Parts) -> Result<Respon
     let json = JsonObject::new().list("changes", page.rows.list());
     let json = json.field("after", &page.after);
     let json = json.field("more", &(page.after < seq));
-    Ok(request.respond(Answer::page(json, &next), seq))
+    request.respond(Answer::page(json, &next), seq)
 }
 
 /// Checks that the log has a place, and waits until the views reflect it.

@@ -64,7 +64,9 @@ pub(super) enum ApiError {
     Gone(String),
     #[error("Only GET and HEAD are allowed here")]
     MethodNotAllowed,
-    #[error("Responses are application/json, which the Accept header excludes")]
+    #[error(
+        "Responses are application/json, lists also text/csv and application/x-ndjson; the Accept header excludes them"
+    )]
     NotAcceptable,
     #[error("A GET request needs no body")]
     BodyTooLarge,

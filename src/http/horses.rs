@@ -6,7 +6,7 @@ use projections::json::JsonObject;
 use projections::{horse_profile, keys};
 
 use super::error::ApiError;
-use super::paging::{PageRows, next_path, pages};
+use super::paging::{INVALID_AFTER, PageRows, next_path, pages};
 use super::params::QueryParams;
 use super::request::{Answer, ApiRequest, resource};
 use super::routes::Routes;
@@ -14,7 +14,6 @@ use super::routes::Routes;
 /// Form rows that are read for one page. A horse may be on many cards without a result.
 const FORM_READ_ROWS_MAX: usize = 1000;
 const NO_PAST_SEARCH: &str = "The search has no as_of: every horse may be in its answer";
-const INVALID_AFTER: &str = "after is the position from `next` of the page before";
 
 pub(super) fn router() -> Routes {
     Routes::default()

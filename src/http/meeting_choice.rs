@@ -98,7 +98,8 @@ impl MeetingChoice {
     }
 }
 
-fn is_at(meeting: &MeetingFacts, venue: &str) -> bool {
+/// Whether a meeting is at a venue: a code or a name in any case.
+pub(super) fn is_at(meeting: &MeetingFacts, venue: &str) -> bool {
     meeting.venue_code.as_str().eq_ignore_ascii_case(venue)
         || meeting.venue.eq_ignore_ascii_case(venue)
 }
@@ -106,10 +107,18 @@ fn is_at(meeting: &MeetingFacts, venue: &str) -> bool {
 fn no_meeting_at(venue: &str, date: RacingDate, meetings: &[MeetingFacts]) -> ApiError {
     let codes = meetings.iter().map(|meeting| meeting.venue_code.as_str());
     let codes = codes.collect::<Vec<_>>().join(", ");
-    let venue: String = venue.chars().take(QUOTED_CHARS_MAX).collect();
+    let venue = quoted(venue);
     ApiError::NotFound(format!(
-        "No meeting is known for {date} at {venue:?}; there is one at {codes}"
+        "No meeting is known for {date} at {venue}; there is one at {codes}"
     ))
+}
+
+/// An unknown venue, as an error message quotes it.
+pub(super) fn quoted(venue: &str) -> String {
+    format!(
+        "{:?}",
+        venue.chars().take(QUOTED_CHARS_MAX).collect::<String>()
+    )
 }
 
 /// The races of a meeting. `views_of` returns the key prefix of their views.

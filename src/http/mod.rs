@@ -17,6 +17,7 @@ mod descriptions;
 mod documents;
 mod entity_tag;
 mod error;
+mod formats;
 #[cfg(feature = "fuzzing")]
 #[path = "../../tests/fuzz/doors/http.rs"]
 pub(crate) mod fuzzing;
@@ -24,6 +25,7 @@ mod gate;
 mod horses;
 mod live_odds;
 mod meeting_choice;
+mod meeting_races;
 mod meetings;
 mod odds;
 mod ops;
@@ -96,6 +98,7 @@ pub(crate) fn router(app: Arc<App>) -> (Router, RouteTable) {
         .merge(odds::router())
         .merge(meetings::router())
         .merge(changes::router())
+        .merge(meeting_races::router())
         .merge(live_odds::router())
         .merge(replay_odds::router())
         .merge(account::router())

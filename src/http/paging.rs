@@ -19,6 +19,8 @@ use super::state::App;
 
 /// The largest `limit`, by the contract.
 pub(super) const LIMIT_MAX: usize = 1000;
+/// The message about a position that is none.
+pub(super) const INVALID_AFTER: &str = "after is the position from `next` of the page before";
 /// Bytes of rows after which a page ends, also before its limit: a client that reads slowly keeps its page in memory.
 const PAGE_BYTES_MAX: usize = 128 * 1024;
 /// Room for the rows of a page and its last one. A buffer that grows would leave its smaller ones to the allocator.

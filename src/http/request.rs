@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{FromRequestParts, State};
-use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, IF_NONE_MATCH, LINK};
+use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, IF_NONE_MATCH, LINK, VARY};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use axum::response::Response;
@@ -16,6 +16,7 @@ use tokio::time::timeout;
 
 use super::entity_tag::{EntityTag, is_zero_weight};
 use super::error::ApiError;
+use super::formats::Accepted;
 use super::params::{PathParams, QueryParams, check_utf8};
 use super::state::App;
 use super::views_state::{RAILBIRD_SCHEMA, RAILBIRD_SEQ};
@@ -46,6 +47,7 @@ pub(super) struct ApiRequest {
     pub(super) query: QueryParams,
     /// The plan of the key.
     plan: Arc<Plan>,
+    accepted: Accepted,
     if_none_match: Option<HeaderValue>,
 }
 
@@ -91,9 +93,7 @@ impl ApiRequest {
         app: &Arc<App>,
         parameters: &[&str],
     ) -> Result<Self, ApiError> {
-        if !accepts_json(&parts.headers) {
-            return Err(ApiError::NotAcceptable);
-        }
+        let accepted = Accepted::of(&parts.headers)?;
         let path = PathParams::from_request_parts(parts, app).await?;
         path.check()?;
         check_utf8(&parts.uri)?;
@@ -119,6 +119,7 @@ impl ApiRequest {
             path,
             query,
             plan: plan_of(parts)?,
+            accepted,
             if_none_match: parts.headers.get(IF_NONE_MATCH).cloned(),
         })
     }
@@ -179,7 +180,7 @@ impl ApiRequest {
         match answer {
             Ok(answer) => {
                 let seq = self.as_of.map_or(seq, |as_of| as_of.seq);
-                Ok(self.respond(answer, seq))
+                self.respond(answer, seq)
             }
             Err(error) => Err(self.app.unless_caught_up(self.was_caught_up, error)),
         }
@@ -194,13 +195,15 @@ impl ApiRequest {
         Ok(answer)
     }
 
-    /// Responds with JSON, or with 304 if the client has the same JSON cached.
-    pub(super) fn respond(self, answer: Answer, seq: u64) -> Response {
+    /// Responds with an answer in an accepted format, or with 304 if the client has the same body cached.
+    pub(super) fn respond(self, answer: Answer, seq: u64) -> Result<Response, ApiError> {
         let Answer { json, links } = answer;
-        let mut response = EntityTag::of(&json).response(self.if_none_match.as_ref(), json);
+        let (format, body) = self.accepted.body(json)?;
+        let mut response = EntityTag::of(&body).response(self.if_none_match.as_ref(), body);
         let headers = response.headers_mut();
         headers.reserve(RESPONSE_HEADERS);
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(CONTENT_TYPE, format.content_type());
+        headers.insert(VARY, HeaderValue::from_static("accept, accept-encoding"));
         let cached = match self.as_of {
             Some(as_of) if as_of.is_settled => "private, max-age=31536000, immutable",
             _ => "private, no-cache",
@@ -213,7 +216,7 @@ impl ApiRequest {
                 headers.append(LINK, link);
             }
         }
-        response
+        Ok(response)
     }
 }
 
@@ -248,11 +251,6 @@ pub(super) fn views(
     rows: impl Iterator<Item = Result<(String, View), StoreError>>,
 ) -> impl Iterator<Item = Result<View, StoreError>> {
     rows.map(|row| row.map(|(_, view)| view))
-}
-
-fn accepts_json(headers: &HeaderMap) -> bool {
-    !headers.contains_key(ACCEPT)
-        || accepts(headers, &["*/*", "application/*", "application/json", ""])
 }
 
 /// Whether `Accept` names one of these media ranges.

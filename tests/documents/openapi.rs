@@ -18,6 +18,9 @@ const OTHER_PAGE: &str = "https://other.example";
 /// The path of the key itself, which costs no quota.
 const ACCOUNT: &str = "/api/v1/account";
 
+/// The lists of the races of some days, at all venues or one.
+const OF_DAYS: [&str; 2] = ["/api/v1/racecards", "/api/v1/results"];
+
 /// The headers of HTTP itself, which OpenAPI leaves to HTTP.
 const HEADERS_OF_HTTP: [&str; 5] = [
     "connection",
@@ -343,14 +346,17 @@ async fn every_status_and_header_of_the_service_is_described_and_no_other() {
                 walk.check(path, 404, &railbird.get(&url(unknown)).await);
             }
         }
-        if path.contains("/today") {
+        if path.contains("/today") || OF_DAYS.contains(&path.as_str()) {
             let elsewhere = format!("{url}?venue=NOWHERE");
             walk.check(path, 404, &railbird.get(&elsewhere).await);
         }
     }
     walk_account(&mut walk, &railbird).await;
     check_bounds(&mut walk, &railbird).await;
-    for path in ["/api/v1/horses", "/api/v1/meetings"] {
+    for path in ["/api/v1/horses", "/api/v1/meetings"]
+        .iter()
+        .chain(&OF_DAYS)
+    {
         let page = railbird.get(&format!("{path}?limit=1")).await;
         walk.check(path, 200, &page);
     }

@@ -5,7 +5,7 @@
     reason = "schemas only: responses and images are made of the stored bytes of views"
 )]
 
-use events::{HorseNo, RaceNumber};
+use events::{HorseNo, RaceNumber, RacingDate, VenueCode};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 use crate::horse_form::{PlacedFormRow, UnplacedFormRow};
@@ -56,6 +56,53 @@ struct RaceResult<'a> {
     meeting: ChosenMeeting<'a>,
     #[schemars(flatten)]
     result: MeetingRaceResult<'a>,
+}
+
+/// The meeting of a race in a list of races.
+#[derive(JsonSchema)]
+struct MeetingOfRace<'a> {
+    /// The meeting's date.
+    date: RacingDate,
+    /// The racecourse's name.
+    venue: &'a str,
+    /// The racecourse's code.
+    venue_code: VenueCode,
+}
+
+/// A race's result, with its meeting.
+#[derive(JsonSchema)]
+struct ListedResult<'a> {
+    #[schemars(flatten)]
+    meeting: MeetingOfRace<'a>,
+    #[schemars(flatten)]
+    result: MeetingRaceResult<'a>,
+}
+
+/// The results of some days.
+#[derive(JsonSchema)]
+struct ResultList<'a> {
+    /// The races that have a result or were abandoned, by date, venue code and race number.
+    races: Vec<ListedResult<'a>>,
+    #[schemars(flatten)]
+    page: Page,
+}
+
+/// A race of a card, with its meeting.
+#[derive(JsonSchema)]
+struct ListedRacecard<'a> {
+    #[schemars(flatten)]
+    meeting: MeetingOfRace<'a>,
+    #[schemars(flatten)]
+    card: RacecardRace<'a>,
+}
+
+/// The race cards of some days.
+#[derive(JsonSchema)]
+struct RacecardList<'a> {
+    /// The races with a card, by date, venue code and race number.
+    races: Vec<ListedRacecard<'a>>,
+    #[schemars(flatten)]
+    page: Page,
 }
 
 /// The dividends of a race, with its meeting.
@@ -157,10 +204,12 @@ pub fn add_response_schemas(generator: &mut SchemaGenerator) {
     generator.subschema_for::<HorseForm<'_>>();
     generator.subschema_for::<HorseList<'_>>();
     generator.subschema_for::<MeetingResults<'_>>();
+    generator.subschema_for::<ResultList<'_>>();
     generator.subschema_for::<RaceResult<'_>>();
     generator.subschema_for::<ResultRevisions<'_>>();
     generator.subschema_for::<RaceDividends<'_>>();
     generator.subschema_for::<Racecard<'_>>();
+    generator.subschema_for::<RacecardList<'_>>();
     generator.subschema_for::<OddsHistory<'_>>();
     generator.subschema_for::<OddsMarket<'_>>();
     generator.subschema_for::<OddsSources<'_>>();

@@ -13,9 +13,23 @@ fn examples() -> Map<String, Value> {
         serde_json::from_str(include_str!("examples.json")).expect("the examples are an object");
     let list = json!({ "horses": [examples["HorseProfile"]], "next": "" });
     examples.insert("HorseList".to_owned(), list);
-    let mut meeting = examples["MeetingResults"].clone();
-    let race = meeting["races"][0].take();
-    without(&mut meeting, "races");
+    let [(meeting, race), (card, carded)] = ["MeetingResults", "Racecard"].map(|schema| {
+        let mut meeting = examples[schema].clone();
+        let race = meeting["races"][0].take();
+        without(&mut meeting, "races");
+        (meeting, race)
+    });
+    for (schema, meeting, race) in [
+        ("ResultList", &meeting, &race),
+        ("RacecardList", &card, &carded),
+    ] {
+        let mut row = meeting.clone();
+        for field in ["meeting_status", "other_venues"] {
+            without(&mut row, field);
+        }
+        let list = json!({ "races": [merged(row, race.clone())], "next": "" });
+        examples.insert(schema.to_owned(), list);
+    }
     examples.insert("RaceResult".to_owned(), merged(meeting, race));
     let history = merged(
         examples["OddsBoard"].clone(),

@@ -76,22 +76,26 @@ fn paths() -> Value {
             .with(&["horse_no", "lang"]).answers("HorseProfile"),
         "/api/v1/horses/{horse_no}/form": Operation::new("getHorseForm", "Horses", "A horse's form, newest first")
             .with(&["horse_no", "before", "lang"]).in_pages("after").answers("HorseForm"),
+        "/api/v1/results": Operation::new("listResults", "Results", "The results of all meetings of some days, oldest first")
+            .with(&["from", "to", "venue", "lang"]).in_pages("after").answers("ResultList"),
         "/api/v1/results/today": Operation::new("getTodaysResults", "Results", "The results of today's meeting")
-            .of_a_meeting().answers("MeetingResults"),
+            .of_a_meeting().in_rows().answers("MeetingResults"),
         "/api/v1/results/today/{race_number}": Operation::new("getTodaysResult", "Results", "The result of a race of today")
             .with(&["race_number"]).of_a_meeting().answers("RaceResult"),
         "/api/v1/results/{date}": Operation::new("getMeetingResults", "Results", "The results of a meeting")
-            .with(&["date"]).of_a_meeting().answers("MeetingResults"),
+            .with(&["date"]).of_a_meeting().in_rows().answers("MeetingResults"),
         "/api/v1/results/{date}/{race_number}": Operation::new("getRaceResult", "Results", "A race's result")
             .with(&["date", "race_number"]).of_a_meeting().answers("RaceResult"),
         "/api/v1/results/{date}/{race_number}/revisions": Operation::new("getResultRevisions", "Results", "The revisions of a race's result, oldest first")
             .with(&["date", "race_number"]).of_a_meeting().in_pages("after_row").answers("ResultRevisions"),
         "/api/v1/results/{date}/{race_number}/dividends": Operation::new("getRaceDividends", "Results", "What the pools of a race pay")
             .with(&["date", "race_number"]).of_a_meeting().answers("RaceDividends"),
+        "/api/v1/racecards": Operation::new("listRacecards", "Race cards", "The race cards of all meetings of some days, oldest first")
+            .with(&["from", "to", "venue", "lang"]).in_pages("after").answers("RacecardList"),
         "/api/v1/racecards/today": Operation::new("getTodaysRacecard", "Race cards", "The race card of today's meeting")
-            .of_a_meeting().answers("Racecard"),
+            .of_a_meeting().in_rows().answers("Racecard"),
         "/api/v1/racecards/{date}": Operation::new("getRacecard", "Race cards", "The race card of a meeting")
-            .with(&["date"]).of_a_meeting().answers("Racecard"),
+            .with(&["date"]).of_a_meeting().in_rows().answers("Racecard"),
         "/api/v1/odds/today/{race_number}": Operation::new("getTodaysOddsBoard", "Odds", "The odds board of a race of today")
             .with(&["race_number", "venue", "market", "source", "lang"]).answers("OddsBoard"),
         "/api/v1/odds/{date}/{race_number}": Operation::new("getOddsBoard", "Odds", "A race's odds board")
@@ -145,12 +149,17 @@ const FAILURES: [(&str, &str); 13] = [
 /// Those of each operation.
 const OF_EACH: [&str; 5] = ["405", "413", "414", "431", "500"];
 
+/// The formats of lists beside JSON.
+const ROW_FORMATS: [&str; 2] = ["application/x-ndjson", "text/csv"];
+
 /// A GET operation. Parameters are named as in the components.
 struct Operation {
     json: Value,
     parameters: Vec<&'static str>,
     /// Whether the response has a `Link`.
     links: bool,
+    /// Whether the response may be CSV or NDJSON.
+    has_rows: bool,
 }
 
 impl Operation {
@@ -159,6 +168,7 @@ impl Operation {
             json: json!({ "operationId": id, "tags": [tag], "summary": summary }),
             parameters: Vec::new(),
             links: false,
+            has_rows: false,
         }
     }
 
@@ -176,7 +186,13 @@ impl Operation {
     /// The response is a page of a list, and links to the next one.
     fn in_pages(mut self, after: &'static str) -> Self {
         self.links = true;
-        self.with(&["limit", after])
+        self.with(&["limit", after]).in_rows()
+    }
+
+    /// The response is a list, also as CSV and NDJSON.
+    fn in_rows(mut self) -> Self {
+        self.has_rows = true;
+        self
     }
 
     fn responds(mut self, status: &str, response: Value) -> Self {
@@ -233,6 +249,11 @@ impl Operation {
             if OF_EACH.contains(&status) || statuses.contains(&status) {
                 responses[status] = components::response(name);
             }
+        }
+        if self.has_rows {
+            // Beside JSON as `content`, generated clients would type every list as text, too.
+            self.json["x-formats"] = json!(ROW_FORMATS);
+            self.json["description"] = "By `Accept` also as CSV and NDJSON.".into();
         }
         let parameters = self.parameters.iter();
         self.json["parameters"] = parameters

@@ -1,0 +1,262 @@
+//! [`Accepted`]: the formats in which a request accepts its answer: JSON, and the rows of a list as NDJSON or CSV.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::fmt;
+
+use axum::http::header::ACCEPT;
+use axum::http::{HeaderMap, HeaderValue};
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::error::ApiError;
+
+/// The lists of answers. For races, the lists that have the rows: a row is a runner.
+const LISTS: [(&[&str], &[&str]); 6] = [
+    (&["races"], &["runners", "unplaced", "withdrawn"]),
+    (&["form", "unplaced"], &[]),
+    (&["history"], &[]),
+    (&["horses"], &[]),
+    (&["meetings"], &[]),
+    (&["revisions"], &[]),
+];
+/// The field of a row that names its list, where an answer has several.
+const LIST: &str = "list";
+/// The fields about the next page, which `Link` has.
+const OF_PAGE: [&str; 2] = ["more", "next"];
+
+/// The format of the body of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum BodyFormat {
+    Json,
+    NdJson,
+    Csv,
+}
+
+impl BodyFormat {
+    /// The last one is chosen of those that a client accepts equally.
+    const ALL: [Self; 3] = [Self::Csv, Self::NdJson, Self::Json];
+
+    /// The media type, and the ranges that it is in.
+    fn media_ranges(self) -> [&'static str; 3] {
+        match self {
+            Self::Json => ["application/json", "application/*", "*/*"],
+            Self::NdJson => ["application/x-ndjson", "application/*", "*/*"],
+            Self::Csv => ["text/csv", "text/*", "*/*"],
+        }
+    }
+
+    pub(super) fn content_type(self) -> HeaderValue {
+        HeaderValue::from_static(match self {
+            Self::Json => "application/json",
+            Self::NdJson => "application/x-ndjson",
+            Self::Csv => "text/csv; charset=utf-8; header=present",
+        })
+    }
+
+    /// How much a client accepts it: the weight of the most specific range of `Accept`, and how specific that is.
+    /// `None` if it does not (RFC 9110, 12.5.1).
+    fn preference(self, accept: &[(&str, u32)]) -> Option<(u32, usize)> {
+        let ranges = self.media_ranges().into_iter().zip([2, 1, 0]);
+        let mut weights = ranges.filter_map(|(range, specificity)| {
+            let mut named = accept.iter();
+            let (_, weight) = named.find(|(name, _)| name.eq_ignore_ascii_case(range))?;
+            Some((*weight, specificity))
+        });
+        weights.next().filter(|(weight, _)| *weight > 0)
+    }
+}
+
+/// The media ranges of `Accept`, with their weights in thousandths.
+fn accepted_ranges(headers: &HeaderMap) -> Vec<(&str, u32)> {
+    let values = headers.get_all(ACCEPT).iter();
+    let values = values.filter_map(|value| value.to_str().ok());
+    let ranges = values.flat_map(|value| value.split(',')).map(|range| {
+        let mut parts = range.split(';').map(str::trim);
+        let name = parts.next().unwrap_or_default();
+        let weight = parts.find_map(|part| part.strip_prefix("q=")?.parse::<f32>().ok());
+        (name, (weight.unwrap_or(1.0) * 1000.0).round() as u32)
+    });
+    ranges.filter(|(name, _)| !name.is_empty()).collect()
+}
+
+/// The formats that a request accepts.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Accepted {
+    /// The best one of a list.
+    of_list: BodyFormat,
+    /// Whether other answers are accepted.
+    json: bool,
+}
+
+impl Accepted {
+    /// # Errors
+    /// Returns [`ApiError::NotAcceptable`] if it accepts none.
+    pub(super) fn of(headers: &HeaderMap) -> Result<Self, ApiError> {
+        let mut accept = accepted_ranges(headers);
+        if accept.is_empty() {
+            accept.push(("*/*", 1000));
+        }
+        let preference = |format: &BodyFormat| format.preference(&accept);
+        let formats = BodyFormat::ALL.into_iter();
+        let formats = formats.filter(|format| preference(format).is_some());
+        let of_list = formats.max_by_key(preference);
+        Ok(Self {
+            of_list: of_list.ok_or(ApiError::NotAcceptable)?,
+            json: preference(&BodyFormat::Json).is_some(),
+        })
+    }
+
+    /// The body of an answer that is rendered as JSON, and its format.
+    ///
+    /// # Errors
+    /// Returns [`ApiError::NotAcceptable`] if it is not a list, and no JSON is accepted.
+    pub(super) fn body(self, json: Vec<u8>) -> Result<(BodyFormat, Vec<u8>), ApiError> {
+        if self.of_list == BodyFormat::Json {
+            return Ok((BodyFormat::Json, json));
+        }
+        match RowFields::rows(&json).map_err(ApiError::internal)? {
+            Some(rows) => {
+                let body = match self.of_list {
+                    BodyFormat::Csv => csv(&rows).map_err(ApiError::internal)?,
+                    _ => rows.iter().flat_map(RowFields::line).collect(),
+                };
+                Ok((self.of_list, body))
+            }
+            None if self.json => Ok((BodyFormat::Json, json)),
+            None => Err(ApiError::NotAcceptable),
+        }
+    }
+}
+
+/// The fields of an object in their order, with their values as JSON.
+#[derive(Debug, Default)]
+struct RowFields<'a>(Vec<(String, Cow<'a, str>)>);
+
+impl<'a> RowFields<'a> {
+    /// The rows of an answer. `None` if it is not a list.
+    fn rows(json: &'a [u8]) -> serde_json::Result<Option<Vec<Self>>> {
+        let answer: Self = serde_json::from_slice(json)?;
+        let mut lists = LISTS.iter();
+        let Some((lists, of_row)) = lists.find(|(lists, _)| answer.get(lists[0]).is_some()) else {
+            return Ok(None);
+        };
+        let rows = answer.rows_of(lists)?;
+        if of_row.is_empty() {
+            return Ok(Some(rows));
+        }
+        let rows = rows.iter().map(|row| row.rows_of(of_row));
+        let rows: Vec<_> = rows.collect::<Result<_, _>>()?;
+        Ok(Some(rows.into_iter().flatten().collect()))
+    }
+
+    fn get(&self, name: &str) -> Option<&Cow<'a, str>> {
+        let field = self.0.iter().find(|(known, _)| known == name);
+        field.map(|(_, value)| value)
+    }
+
+    /// The rows of lists, behind the other fields that are no lists. A field of the row replaces one of its name.
+    fn rows_of(&self, lists: &[&str]) -> serde_json::Result<Vec<Self>> {
+        let mut rows = Vec::new();
+        for list in lists {
+            let Some(Cow::Borrowed(json)) = self.get(list) else {
+                continue;
+            };
+            for row in serde_json::from_str::<Vec<RowFields<'a>>>(json)? {
+                let around = self.0.iter().filter(|(name, value)| {
+                    !value.starts_with('[') && !OF_PAGE.contains(&name.as_str())
+                });
+                let mut fields: Vec<_> = around.cloned().collect();
+                if lists.len() > 1 {
+                    fields.push((LIST.to_owned(), format!("\"{list}\"").into()));
+                }
+                for field in row.0 {
+                    match fields.iter_mut().find(|(name, _)| *name == field.0) {
+                        Some(replaced) => *replaced = field,
+                        None => fields.push(field),
+                    }
+                }
+                rows.push(Self(fields));
+            }
+        }
+        Ok(rows)
+    }
+
+    /// The object on a line.
+    fn line(&self) -> Vec<u8> {
+        let fields = self.0.iter();
+        let fields = fields.map(|(name, value)| format!("{}:{value}", serde_json::json!(name)));
+        format!("{{{}}}\n", fields.collect::<Vec<_>>().join(",")).into()
+    }
+
+    /// Adds the fields as columns to a row. A column of a nested object has both names.
+    fn flatten(&self, prefix: &str, columns: &mut Vec<(String, String)>) -> serde_json::Result<()> {
+        for (name, value) in &self.0 {
+            let name = format!("{prefix}{name}");
+            match value.as_bytes().first() {
+                Some(b'{') => {
+                    let nested: RowFields<'_> = serde_json::from_str(value)?;
+                    nested.flatten(&format!("{name}."), columns)?;
+                }
+                Some(b'"') => columns.push((name, serde_json::from_str(value)?)),
+                _ if value == "null" => columns.push((name, String::new())),
+                _ => columns.push((name, value.to_string())),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for RowFields<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Object;
+        impl<'de> Visitor<'de> for Object {
+            type Value = RowFields<'de>;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("an object")
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
+                let mut fields = Vec::new();
+                while let Some((name, value)) = map.next_entry::<String, &RawValue>()? {
+                    fields.push((name, value.get().into()));
+                }
+                Ok(RowFields(fields))
+            }
+        }
+        deserializer.deserialize_map(Object)
+    }
+}
+
+/// Rows as RFC 4180 has them, under the names of the columns that any of them has.
+fn csv(rows: &[RowFields<'_>]) -> Result<Vec<u8>, Box<dyn std::error::Error>> {
+    let mut records = Vec::with_capacity(rows.len());
+    for row in rows {
+        let mut record = Vec::new();
+        row.flatten("", &mut record)?;
+        records.push(record);
+    }
+    let mut names = Vec::new();
+    let mut indices = HashMap::new();
+    for (name, _) in records.iter().flatten() {
+        indices.entry(name.as_str()).or_insert_with(|| {
+            names.push(name.as_str());
+            names.len() - 1
+        });
+    }
+    let mut writer = csv::WriterBuilder::new()
+        .terminator(csv::Terminator::CRLF)
+        .from_writer(Vec::new());
+    if !names.is_empty() {
+        writer.write_record(&names)?;
+    }
+    for record in &records {
+        let mut texts = vec![""; names.len()];
+        for (name, text) in record {
+            texts[indices[name.as_str()]] = text;
+        }
+        writer.write_record(texts)?;
+    }
+    Ok(writer.into_inner()?)
+}

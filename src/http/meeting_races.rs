@@ -1,0 +1,78 @@
+//! `/api/v1/results` and `/api/v1/racecards`: the races of all meetings of some days.
+
+use events::{RacingDate, VenueCode};
+use projections::json::JsonObject;
+use projections::keys;
+
+use super::error::ApiError;
+use super::meeting_choice::{is_at, quoted};
+use super::meetings::meetings_of_days;
+use super::paging::{INVALID_AFTER, PageRows, next_path, pages};
+use super::request::{Answer, ApiRequest};
+use super::routes::Routes;
+
+const PARAMETERS: &[&str] = &["after", "from", "limit", "to", "venue"];
+
+pub(super) fn router() -> Routes {
+    Routes::default()
+        .route(
+            "/api/v1/results",
+            pages(PARAMETERS, |request| races(request, keys::results)),
+        )
+        .route(
+            "/api/v1/racecards",
+            pages(PARAMETERS, |request| races(request, keys::cards)),
+        )
+}
+
+/// The races of the days, after the position of an earlier page, by date, venue code and race number. `views_of`
+/// returns the key prefix of the views of a meeting's races.
+fn races(
+    request: &ApiRequest,
+    views_of: fn(RacingDate, &VenueCode) -> String,
+) -> Result<Answer, ApiError> {
+    let mut page = PageRows::of(&request.query)?;
+    let invalid = || ApiError::InvalidParameter(INVALID_AFTER.to_owned());
+    let after = request.query.get("after");
+    let after = after.map(|after| keys::parse_race(after).ok_or_else(invalid));
+    let mut after = after.transpose()?;
+    let venue = request.query.get("venue");
+    let mut is_venue_known = venue.is_none();
+    let mut last = String::new();
+    let mut next = String::new();
+    for meeting in meetings_of_days(request)? {
+        let meeting = meeting?;
+        if venue.is_some_and(|venue| !is_at(&meeting, venue)) {
+            continue;
+        }
+        is_venue_known = true;
+        let (date, code) = (meeting.date, &meeting.venue_code);
+        let all = views_of(date, code);
+        let of_page_before = after.take_if(|race| race.date == date && race.venue == *code);
+        let first = of_page_before.map(|race| format!("{all}{:03}\0", race.race_number.get()));
+        let first = first.as_ref().unwrap_or(&all);
+        for row in request.store.range(first, &format!("{all}~")) {
+            let (key, race) = row?;
+            if page.is_full() {
+                next = next_path(request.uri.path(), &request.query, &last);
+                break;
+            }
+            let row = JsonObject::new()
+                .field("date", &date)
+                .field("venue", &meeting.venue)
+                .field("venue_code", code);
+            page.push(&row.fields_of(&race).finish());
+            last = key.split_once('/').unwrap_or_default().1.to_owned();
+        }
+        if !next.is_empty() {
+            break;
+        }
+    }
+    if let (false, Some(venue)) = (is_venue_known, venue) {
+        let venue = quoted(venue);
+        let message = format!("No meeting is known at {venue} on these days");
+        return Err(ApiError::NotFound(message));
+    }
+    let json = JsonObject::new().list("races", page.list());
+    Ok(Answer::page(json, &next))
+}
