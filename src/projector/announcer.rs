@@ -69,7 +69,8 @@ impl AnnouncedPosition {
     }
 }
 
-/// The last message of each log, the latest log first. While a log replaces another one, messages of both are announced.
+/// The last message of each log, the latest log first. While a log replaces another one, messages of both are
+/// announced.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct AnnouncedPositions(Vec<AnnouncedPosition>);
 
