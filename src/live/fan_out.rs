@@ -1,7 +1,6 @@
 //! [`FanOut`]: the shards of the live channel, and the way to them.
 
 use std::convert::Infallible;
-use std::io;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::thread;
@@ -19,6 +18,7 @@ use super::new_client::NewClient;
 use super::shard;
 use crate::accounts::{Holder, KeyEntry};
 use crate::limits::{Network, NetworkConnections};
+use crate::log::runtime::DetachedRuntime;
 
 /// Threads that write to clients. The more there are, the fewer clients each has, and the shorter is its turn.
 const SHARDS_PER_CORE: usize = 4;
@@ -55,24 +55,20 @@ impl ShardHandle {
     ) -> anyhow::Result<(Self, impl Future<Output = ()> + use<>)> {
         let (new_clients, receiver) = mpsc::unbounded_channel();
         let (alive, ended) = oneshot::channel::<Infallible>();
-        let (started, runtime) = std::sync::mpsc::sync_channel(1);
-        // The thread makes its runtime: one that has no thread cannot be dropped in async code.
-        let run = move || {
-            let _alive = alive;
-            let runtime = Builder::new_current_thread().enable_all().build()?;
-            // The other side waits for it.
-            let _ = started.send(runtime.handle().clone());
-            drop(started);
-            shard::run(&runtime, context, receiver, turns);
-            io::Result::Ok(())
-        };
-        let thread = thread::Builder::new().name(format!("fan-out-{n}"));
-        thread.spawn(run).context(NOT_STARTED)?;
+        // Without a thread it is dropped here, in async code.
+        let runtime = DetachedRuntime::build(&mut Builder::new_current_thread());
+        let runtime = runtime.context(NOT_STARTED)?;
         let shard = Self {
             new_clients,
             guard: ClientGuard::default(),
-            runtime: runtime.recv().context(NOT_STARTED)?,
+            runtime: runtime.handle().clone(),
         };
+        let run = move || {
+            let _alive = alive;
+            shard::run(runtime.runtime(), context, receiver, turns);
+        };
+        let thread = thread::Builder::new().name(format!("fan-out-{n}"));
+        thread.spawn(run).context(NOT_STARTED)?;
         Ok((shard, ended.map(drop)))
     }
 
