@@ -19,6 +19,7 @@ use super::shard;
 use crate::accounts::{Holder, KeyEntry};
 use crate::feed::Feed;
 use crate::limits::{Network, NetworkConnections};
+use crate::log::runtime::DetachedRuntime;
 
 /// Threads that write to clients. The more there are, the fewer clients each has, and the shorter is its turn.
 const SHARDS_PER_CORE: usize = 4;
@@ -58,7 +59,8 @@ impl ShardHandle {
     ) -> anyhow::Result<(Self, impl Future<Output = ()> + use<>)> {
         let (new_clients, receiver) = mpsc::unbounded_channel();
         let (alive, ended) = oneshot::channel::<Infallible>();
-        let runtime = Builder::new_current_thread().enable_all().build();
+        // Without a thread it is dropped here, in async code.
+        let runtime = DetachedRuntime::build(&mut Builder::new_current_thread());
         let runtime = runtime.context(NOT_STARTED)?;
         let shard = Self {
             new_clients,
@@ -67,7 +69,7 @@ impl ShardHandle {
         };
         let run = move || {
             let _alive = alive;
-            shard::run(&runtime, context, receiver, turns);
+            shard::run(runtime.runtime(), context, receiver, turns);
         };
         let thread = thread::Builder::new().name(name.to_owned());
         thread.spawn(run).context(NOT_STARTED)?;

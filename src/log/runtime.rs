@@ -1,4 +1,4 @@
-//! [`DetachedRuntime`]: threads for the log, apart from those that serve requests.
+//! [`DetachedRuntime`]: threads for the log, and for the live channel, apart from those that serve requests.
 //!
 //! A serving thread takes new requests between two tasks. A busy log would delay them there.
 
@@ -19,20 +19,26 @@ impl DetachedRuntime {
     /// # Errors
     /// Returns the error of the operating system if it cannot start a thread.
     pub fn start(thread_name: &str, threads: usize) -> io::Result<Self> {
-        let runtime = Builder::new_multi_thread()
-            .worker_threads(threads)
-            .thread_name(thread_name)
-            .enable_all()
-            .build()?;
-        Ok(Self(Some(runtime)))
+        let mut builder = Builder::new_multi_thread();
+        Self::build(builder.worker_threads(threads).thread_name(thread_name))
+    }
+
+    /// Builds one with timers and sockets.
+    ///
+    /// # Errors
+    /// As [`DetachedRuntime::start`].
+    pub(crate) fn build(builder: &mut Builder) -> io::Result<Self> {
+        Ok(Self(Some(builder.enable_all().build()?)))
+    }
+
+    pub(crate) fn runtime(&self) -> &Runtime {
+        let runtime = self.0.as_ref();
+        runtime.expect("the runtime is taken only by drop")
     }
 
     /// A handle to spawn tasks with.
     pub fn handle(&self) -> &Handle {
-        self.0
-            .as_ref()
-            .expect("the runtime is taken only by drop")
-            .handle()
+        self.runtime().handle()
     }
 }
 

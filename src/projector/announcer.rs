@@ -25,12 +25,15 @@ pub(super) const QUEUE_MAX: usize = 4096;
 /// After a restart, only rejections of messages at most this old are announced.
 pub(crate) const RECENT: SignedDuration = SignedDuration::from_mins(10);
 
+/// Logs whose announced messages are known. An operator creates a log anew, or accepts another one, a few times.
+const LOGS_MAX: usize = 4;
+
 /// Announces rejections, each message once while one replica has the role.
 #[derive(Debug)]
 pub struct Announcer {
     queue: mpsc::Sender<QueuedAnnouncement>,
-    /// The message that was queued or skipped last.
-    last: Option<AnnouncedPosition>,
+    /// What was queued or skipped.
+    seen: AnnouncedPositions,
 }
 
 /// A rejected message of the log.
@@ -66,6 +69,24 @@ impl AnnouncedPosition {
     }
 }
 
+/// The last message of each log, the latest log first. While a log replaces another one, messages of both are
+/// announced.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct AnnouncedPositions(Vec<AnnouncedPosition>);
+
+impl AnnouncedPositions {
+    fn covers(&self, position: &AnnouncedPosition) -> bool {
+        self.0.iter().any(|last| last.covers(position))
+    }
+
+    fn add(&mut self, position: AnnouncedPosition) {
+        let known = self.0.iter().position(|last| last.log == position.log);
+        let known = known.map(|index| self.0.remove(index));
+        self.0.insert(0, position.after(known.as_ref()));
+        self.0.truncate(LOGS_MAX);
+    }
+}
+
 #[derive(Debug)]
 struct QueuedAnnouncement {
     position: AnnouncedPosition,
@@ -78,7 +99,7 @@ impl Announcer {
         let (sender, receiver) = mpsc::channel(QUEUE_MAX);
         let announcer = Self {
             queue: sender,
-            last: None,
+            seen: AnnouncedPositions::default(),
         };
         (announcer, publish(log, lease, receiver))
     }
@@ -93,14 +114,10 @@ impl Announcer {
                 stored_us: recorded_at.as_microsecond(),
             };
             // A rebuild folds old messages again.
-            if self
-                .last
-                .as_ref()
-                .is_some_and(|last| last.covers(&position))
-            {
+            if self.seen.covers(&position) {
                 continue;
             }
-            self.last = Some(position.clone().after(self.last.as_ref()));
+            self.seen.add(position.clone());
             if !live && !is_recent(recorded_at) {
                 continue;
             }
@@ -130,8 +147,9 @@ async fn publish(log: Log, mut lease: Lease, mut queue: mpsc::Receiver<QueuedAnn
         if let Err(error) = log.publish_core(subject, &id, announcement.json).await {
             tracing::debug!(%error, seq = announcement.seq, "cannot announce a rejection");
         }
-        let published = position.after(published(&lease).as_ref());
-        lease.set_note(serde_json::to_string(&published).expect("a position is JSON"));
+        let mut published = published(&lease);
+        published.add(position);
+        lease.set_note(serde_json::to_string(&published).expect("positions are JSON"));
     }
 }
 
@@ -139,7 +157,7 @@ async fn publish(log: Log, mut lease: Lease, mut queue: mpsc::Receiver<QueuedAnn
 /// replica to publish it. Where replicas cannot agree, each one does.
 async fn is_to_be_published(lease: &mut Lease, position: &AnnouncedPosition) -> bool {
     loop {
-        if published(lease).is_some_and(|published| published.covers(position)) {
+        if published(lease).covers(position) {
             return false;
         }
         if lease.held().is_some() || lease.is_denied() {
@@ -149,9 +167,9 @@ async fn is_to_be_published(lease: &mut Lease, position: &AnnouncedPosition) -> 
     }
 }
 
-/// The last message that was published, as far as this replica knows.
-fn published(lease: &Lease) -> Option<AnnouncedPosition> {
-    serde_json::from_str(&lease.note()).ok()
+/// What was published, as far as this replica knows.
+fn published(lease: &Lease) -> AnnouncedPositions {
+    serde_json::from_str(&lease.note()).unwrap_or_default()
 }
 
 /// The subject on which the rejection of a message on `original` is announced.
@@ -181,7 +199,7 @@ mod tests {
     use projections::{Announcement, LogIdentity};
     use tokio::sync::mpsc;
 
-    use super::{Announcer, QUEUE_MAX, QueuedAnnouncement, subject};
+    use super::{AnnouncedPositions, Announcer, QUEUE_MAX, QueuedAnnouncement, subject};
 
     fn log(created: &str) -> LogIdentity {
         LogIdentity {
@@ -205,7 +223,7 @@ mod tests {
         let (sender, receiver) = mpsc::channel(QUEUE_MAX);
         let announcer = Announcer {
             queue: sender,
-            last: None,
+            seen: AnnouncedPositions::default(),
         };
         (announcer, receiver)
     }
@@ -242,8 +260,12 @@ mod tests {
         announcer.announce(&log("a"), all.clone(), false);
         announcer.announce(&log("a"), vec![rejection(4, NOW)], true);
         assert_eq!(drain(&mut queue), [1, 2, 3, 4]);
-        announcer.announce(&log("b"), all, true);
+        announcer.announce(&log("b"), all.clone(), true);
         assert_eq!(drain(&mut queue), [1, 2, 3]);
+        // The views of the log before are opened once more.
+        announcer.announce(&log("a"), all.clone(), false);
+        announcer.announce(&log("b"), all, false);
+        assert!(drain(&mut queue).is_empty());
     }
 
     #[test]
@@ -278,11 +300,10 @@ mod tests {
         announcer.announce(&log("a"), stepped_back, true);
         let positions = std::iter::from_fn(|| Some(queue.try_recv().ok()?.position));
         let positions: Vec<_> = positions.collect();
-        let mut published: Option<super::AnnouncedPosition> = None;
+        let mut published = AnnouncedPositions::default();
         for position in &positions {
-            published = Some(position.clone().after(published.as_ref()));
+            published.add(position.clone());
         }
-        let published = published.expect("three");
         assert!(positions.iter().all(|position| published.covers(position)));
         // So a rebuild announces none of them again.
         announcer.announce(&log("a"), before, true);

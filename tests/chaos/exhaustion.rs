@@ -221,7 +221,13 @@ async fn limit_opening(nats: &Nats, quotes: &Quotes, resource: Resource, rng: &m
     // With too few for itself, it does not start. The least with which it does are too few for its views.
     let start_with = |few| {
         let limit = format!("{name}={few}");
-        catch_unwind(AssertUnwindSafe(|| start(&limit))).ok()
+        let started = catch_unwind(AssertUnwindSafe(|| start(&limit)));
+        started
+            .inspect_err(|reason| {
+                let reason = reason.downcast_ref::<String>().unwrap();
+                assert!(!reason.contains("task panicked"), "{limit}: {reason}");
+            })
+            .ok()
     };
     let mut serving = (few.max(least)..=needed + MARGIN)
         .find_map(start_with)

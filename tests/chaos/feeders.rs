@@ -30,7 +30,7 @@ const OUTAGE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Feeders {
     begun: Instant,
-    stop: watch::Sender<bool>,
+    pub(super) pace: watch::Sender<Pace>,
     running: Vec<JoinHandle<Feeder>>,
 }
 
@@ -94,6 +94,16 @@ impl Published {
     }
 }
 
+/// How fast events are published.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pace {
+    Steady,
+    /// As fast as the log acknowledges them.
+    Flood,
+    Paused,
+    Ended,
+}
+
 /// The value that this part of all does not exceed, in parts of a thousand. They are in order.
 pub(super) fn share(values: &[Duration], per_mille: usize) -> Duration {
     let at = values.len() * per_mille / 1_000;
@@ -114,7 +124,7 @@ impl Feeders {
         let races: Vec<(&str, u16)> = races.collect();
         let interval =
             Duration::from_secs(1) * u32::try_from(races.len()).unwrap() / events_per_second;
-        let (begun, (stop, stopped)) = (Instant::now(), watch::channel(false));
+        let (begun, pace) = (Instant::now(), watch::Sender::new(Pace::Steady));
         let mut running = Vec::new();
         for (n, race) in races.into_iter().enumerate() {
             let mut feeder = Feeder {
@@ -126,18 +136,18 @@ impl Feeders {
             for event in feeder.scenario.opening() {
                 feeder.publish(event).await;
             }
-            running.push(tokio::spawn(feeder.run(interval, stopped.clone())));
+            running.push(tokio::spawn(feeder.run(interval, pace.subscribe())));
         }
         Self {
             begun,
-            stop,
+            pace,
             running,
         }
     }
 
     /// Lets all publish the results of their races. A quote of another race is the last event.
     pub(super) async fn end(self) -> Published {
-        self.stop.send_replace(true);
+        self.pace.send_replace(Pace::Ended);
         let mut feeders = Vec::new();
         for feeder in self.running {
             feeders.push(feeder.await.unwrap());
@@ -155,10 +165,13 @@ impl Feeders {
 }
 
 impl Feeder {
-    async fn run(mut self, interval: Duration, stopped: watch::Receiver<bool>) -> Self {
+    async fn run(mut self, interval: Duration, wanted: watch::Receiver<Pace>) -> Self {
         let mut pace = tokio::time::interval(interval);
-        while !*stopped.borrow() {
+        while *wanted.borrow() != Pace::Ended {
             pace.tick().await;
+            if *wanted.borrow() == Pace::Paused {
+                continue;
+            }
             let event = self.scenario.next();
             let begun = Instant::now();
             self.publish(event).await;

@@ -240,6 +240,11 @@ async fn round(budget: &mut Budget, mut rng: Rng) {
         }
         let target = world.target(n % 2 == 0, &mut rng).await;
         one_fault(budget, &mut world, kind, target, &mut rng).await;
+        // While events are published, it is chance when all are seen at the same one.
+        traffic.pause(true);
+        world.until_equal(world.last_seq().await).await;
+        traffic.pause(false);
+        budget.count("faults", 1);
         sleep(PAUSE).await;
     }
     let admin = async || world.cluster.client_of("admin").await;
@@ -297,9 +302,6 @@ async fn one_fault(
     budget.step(format!("{elections:.1?} of elections"));
     let caught_up = led_since.elapsed();
     limit(budget, "ms until caught up", caught_up, CAUGHT_UP_MAX);
-    // Under traffic it is chance when all three are seen at the same event.
-    world.until_equal(last).await;
-    budget.count("faults", 1);
 }
 
 /// Records how many milliseconds something took at most, and limits that in the long form.

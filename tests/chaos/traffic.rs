@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Duration, Instant, MissedTickBehavior};
 
 use super::budget::Budget;
-use super::feeders::{Acknowledged, Feeders, RACES, VENUES};
+use super::feeders::{Acknowledged, Feeders, Pace, RACES, VENUES};
 use super::gets::{self, Gets};
 use super::stored::StoredLog;
 use super::views::wrong_views;
@@ -88,6 +88,17 @@ impl Traffic {
         self.appending.pace.send_replace(pace);
     }
 
+    /// Lets nobody publish, or all again.
+    pub(super) fn pause(&self, is_paused: bool) {
+        let pace = if is_paused {
+            Pace::Paused
+        } else {
+            Pace::Steady
+        };
+        self.appending.pace.send_replace(pace);
+        self.feeders.pace.send_replace(pace);
+    }
+
     /// Adds sockets.
     pub(super) fn join(&mut self, sockets: usize) {
         for n in 0..sockets {
@@ -144,13 +155,6 @@ struct Appending {
     running: JoinHandle<Vec<Acknowledged>>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Pace {
-    Steady,
-    Flood,
-    Ended,
-}
-
 impl Appending {
     fn start(log: Log, seed: u64) -> Self {
         let pace = watch::Sender::new(Pace::Steady);
@@ -181,9 +185,12 @@ async fn append(
         match pace {
             Pace::Ended => break,
             Pace::Flood => {}
-            Pace::Steady => {
+            Pace::Steady | Pace::Paused => {
                 steady.tick().await;
             }
+        }
+        if pace == Pace::Paused {
+            continue;
         }
         let event = scenario.next();
         appender.append(outgoing(&event)).await.unwrap();

@@ -17,6 +17,8 @@ const OTHER_PAGE: &str = "https://other.example";
 
 /// The path of the key itself, which costs no quota.
 const ACCOUNT: &str = "/api/v1/account";
+/// The path whose response does not end. A HEAD of it does.
+const EVENT_STREAM: &str = "/sse/live/odds";
 
 /// The lists of the races of some days, at all venues or one.
 const OF_DAYS: [&str; 2] = ["/api/v1/racecards", "/api/v1/results"];
@@ -101,6 +103,10 @@ impl Walk {
             assert!(valid.is_ok(), "{what}: {name}: {valid:?}");
         }
         let content = &described["content"]["application/json"];
+        if path == EVENT_STREAM && status == 200 {
+            assert_eq!(reply.header("content-type"), "text/event-stream");
+            assert!(described["content"]["text/event-stream"].is_object());
+        }
         if !reply.body.is_empty() && reply.header("content-encoding").is_empty() {
             assert_eq!(reply.header("content-type"), "application/json", "{what}");
             let valid = self.is_valid(&content["schema"], &reply.json());
@@ -137,7 +143,7 @@ async fn service() -> (Nats, Railbird) {
         let plans = [
             plan(
                 "default",
-                "requests_per_minute = 6000\nlive_odds = true\nconnections = 1",
+                "requests_per_minute = 6000\nlive_odds = true\nconnections = 10",
             ),
             plan("without-odds", ""),
             plan("small", "requests_per_day = 1"),
@@ -152,16 +158,17 @@ async fn service() -> (Nats, Railbird) {
 
 /// Requests for one path that do not depend on its parameters.
 async fn walk_path(walk: &mut Walk, railbird: &Railbird, path: &str, url: &str) {
-    for headers in [
-        &[][..],
-        &[("accept-encoding", "gzip")],
-        &[("origin", PAGE)],
-        &[("x-request-id", "mine")],
+    let key = ("x-api-key", railbird.key.as_str());
+    let method = if path == EVENT_STREAM { "HEAD" } else { "GET" };
+    for header in [
+        ("accept", "*/*"),
+        ("accept-encoding", "gzip"),
+        ("origin", PAGE),
+        ("x-request-id", "mine"),
     ] {
-        let reply = railbird.get_with(url, headers).await;
+        let reply = request(railbird.http, method, url, &[key, header]).await;
         walk.check(path, 200, &reply);
     }
-    let key = ("x-api-key", railbird.key.as_str());
     for method in ["POST", "DELETE"] {
         let reply = request(railbird.http, method, url, &[key]).await;
         walk.check(path, 405, &reply);
@@ -170,7 +177,7 @@ async fn walk_path(walk: &mut Walk, railbird: &Railbird, path: &str, url: &str) 
     walk.check(path, 200, &head);
     let large = [("content-length", "100000")];
     walk.check(path, 413, &railbird.get_with(url, &large).await);
-    let long = format!("{url}?{}", "x".repeat(4_000));
+    let long = format!("{url}?{}", "x".repeat(9_000));
     walk.check(path, 414, &railbird.get(&long).await);
     let cookie = "x".repeat(20_000);
     let head = railbird.get_with(url, &[("cookie", &cookie)]).await;
@@ -203,22 +210,22 @@ async fn walk_api(walk: &mut Walk, railbird: &Railbird, path: &str, url: &str, s
     walk.check(path, 429, &limited);
 }
 
-/// Requests for the account, also of a service without keys.
-async fn walk_account(walk: &mut Walk, railbird: &Railbird) {
-    walk.check(ACCOUNT, 401, &railbird.get_open(ACCOUNT).await);
-    let mistyped = format!("{ACCOUNT}?plan=free");
-    walk.check(ACCOUNT, 400, &railbird.get(&mistyped).await);
-    walk_foreign_page(walk, railbird, ACCOUNT, ACCOUNT).await;
+/// Requests for the account or the live channel, also of a service without keys.
+async fn walk_not_of_views(walk: &mut Walk, railbird: &Railbird, path: &str) {
+    walk.check(path, 401, &railbird.get_open(path).await);
+    let mistyped = format!("{path}?plan=free");
+    walk.check(path, 400, &railbird.get(&mistyped).await);
+    walk_foreign_page(walk, railbird, path, path).await;
     let data = tempfile::tempdir().unwrap();
     let unready = Railbird::start_unready("nats://127.0.0.1:1", data.path()).await;
     let headers = [("x-api-key", railbird.key.as_str())];
-    let unknown = request(unready.http, "GET", ACCOUNT, &headers).await;
-    walk.check(ACCOUNT, 503, &unknown);
-    let mut limited = unready.get_open(ACCOUNT).await;
+    let unknown = request(unready.http, "GET", path, &headers).await;
+    walk.check(path, 503, &unknown);
+    let mut limited = unready.get_open(path).await;
     while limited.status == 401 {
-        limited = unready.get_open(ACCOUNT).await;
+        limited = unready.get_open(path).await;
     }
-    walk.check(ACCOUNT, 429, &limited);
+    walk.check(path, 429, &limited);
 }
 
 /// The paths without a key, once the network has used them too much.
@@ -279,11 +286,7 @@ fn the_readme_has_every_path() {
     let readme = include_str!("../../README.md");
     let document = railbird::http::openapi();
     let paths = document["paths"].as_object().unwrap().keys();
-    let live = [
-        "/ws/live/odds",
-        "/ws/live/odds/{race_number}",
-        "/sse/live/odds",
-    ];
+    let live = ["/ws/live/odds", "/ws/live/odds/{race_number}"];
     let live = live.map(str::to_owned);
     // `today` is a date.
     let paths = paths.filter(|path| !path.contains("/today")).chain(&live);
@@ -308,10 +311,8 @@ async fn every_status_and_header_of_the_service_is_described_and_no_other() {
     request(railbird.http, "GET", "/api/v1/meetings", &used_up).await;
     let paths = walk.document["paths"].as_object().unwrap().keys();
     let paths: Vec<String> = paths.cloned().collect();
-    let of_views: BTreeSet<&String> = paths
-        .iter()
-        .filter(|path| path.starts_with("/api/") && *path != ACCOUNT)
-        .collect();
+    let is_of_views = |path: &&String| path.starts_with("/api/") && *path != ACCOUNT;
+    let of_views: BTreeSet<&String> = paths.iter().filter(is_of_views).collect();
     let early = of_views.iter();
     let early = early.map(async |path| {
         let future = [("railbird-min-seq", "18446744073709551615")];
@@ -330,7 +331,7 @@ async fn every_status_and_header_of_the_service_is_described_and_no_other() {
             let kept = railbird.get_with(&url, &[("if-none-match", "*")]).await;
             walk.check(path, 304, &kept);
         }
-        if path.contains("/odds/") {
+        if path.contains("/odds") {
             let key = [("x-api-key", without_odds.as_str())];
             walk.check(path, 403, &request(railbird.http, "GET", &url, &key).await);
         }
@@ -351,7 +352,9 @@ async fn every_status_and_header_of_the_service_is_described_and_no_other() {
             walk.check(path, 404, &railbird.get(&elsewhere).await);
         }
     }
-    walk_account(&mut walk, &railbird).await;
+    for path in [ACCOUNT, EVENT_STREAM] {
+        walk_not_of_views(&mut walk, &railbird, path).await;
+    }
     check_bounds(&mut walk, &railbird).await;
     for path in ["/api/v1/horses", "/api/v1/meetings"]
         .iter()

@@ -76,7 +76,8 @@ async fn a_cut_client_resumes_on_another_replica_without_a_loss() {
     let first = Railbird::start(&nats).await;
     let second = Railbird::start(&nats).await;
     let gateway = Gateway::start(first.http).await;
-    let mut client = Received::connect(&gateway.url(), &first.key);
+    let url = format!("{}?markets=win_place", gateway.url());
+    let mut client = Received::connect(&url, &first.key);
     let is_complete = |message: &Message| matches!(message, Message::SnapshotComplete(_));
     client.until_message("snapshots", is_complete).await;
     let mut published = vec![quote(&nats, 1, 1).await];
@@ -87,6 +88,11 @@ async fn a_cut_client_resumes_on_another_replica_without_a_loss() {
     }
     client.until_received(published[4]).await;
     assert_eq!(client.updates(1), published);
+    let quotes = client.messages.iter().filter_map(|message| match message {
+        Message::Quote(quote) if quote.runners[0].win.is_some() => Some(quote.header.seq),
+        _ => None,
+    });
+    assert_eq!(quotes.collect::<Vec<_>>(), published);
     assert_eq!(client.gaps, 0);
     let resumed = |message: &&Message| matches!(message, Message::Welcome(welcome) if welcome.recovered == Some(true));
     assert_eq!(client.messages.iter().filter(resumed).count(), 1);
@@ -160,10 +166,8 @@ fn every_message_of_the_service_is_known() {
         let text = std::fs::read_to_string(path).unwrap();
         let message: Message =
             serde_json::from_str(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
-        // The answers to requests, which this client does not send, and quotes, which only those get who ask for them.
-        let is_other = ["ack", "error", "quote"]
-            .iter()
-            .any(|other| name.starts_with(other));
+        // The answers to requests, which this client does not send.
+        let is_other = ["ack", "error"].iter().any(|other| name.starts_with(other));
         assert_eq!(message == Message::Other, is_other, "{name}");
     }
 }

@@ -303,7 +303,7 @@ async fn a_stopping_replica_gives_the_lease_to_another_one_at_once() {
     let released = entry().await;
     assert!(released["holder"].is_null(), "{released}");
     let note: Value = serde_json::from_str(released["note"].as_str().unwrap()).unwrap();
-    assert_eq!(note["seq"], seq);
+    assert_eq!(note[0]["seq"], seq);
     let second = Railbird::start(&nats).await;
     eventually("another replica has the role", async || {
         let now = entry().await["holder"].clone();

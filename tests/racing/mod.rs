@@ -53,6 +53,7 @@
 //! | feeds | |
 //! |---|---|
 //! | clocks tie: the log's order is the order | `the_order_of_the_log_decides_between_two_feeders_with_equal_times` |
+//! | two sources quote one race, one with a late clock | `two_sources_of_which_one_is_late_and_one_dies_are_never_mixed_on_any_replica` |
 //! | feeds repeat themselves | `a_feed_that_repeats_itself_changes_nothing`, `a_repeated_fact_changes_nothing` (p/properties.rs) |
 //! | importing twice changes nothing, and files repeat races | `importing_twice_changes_nothing_nor_do_files_that_repeat_themselves`, `a_whole_season_is_served_as_it_was_run_and_a_second_import_changes_no_byte` (season.rs) |
 
@@ -62,4 +63,5 @@ mod horses;
 mod meetings;
 mod placings;
 mod real;
+mod sources;
 mod year;

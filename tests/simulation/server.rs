@@ -347,8 +347,12 @@ impl Model {
         let mut parts = id.rsplitn(3, '-');
         let stored_us: i64 = parts.next()?.parse().ok()?;
         let seq: u64 = parts.next()?.parse().ok()?;
-        let is_later = note["seq"].as_u64()? >= seq && note["stored_us"].as_i64()? >= stored_us;
-        Some(is_later && note["log"].as_str() == parts.next())
+        let log = parts.next()?;
+        let mut noted = note.as_array()?.iter();
+        Some(noted.any(|noted| {
+            let is_later = noted["seq"].as_u64() >= Some(seq);
+            noted["log"] == log && is_later && noted["stored_us"].as_i64() >= Some(stored_us)
+        }))
     }
 
     /// The streams as the server has them that answers: of a cluster, maybe one that is behind.

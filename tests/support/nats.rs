@@ -493,7 +493,6 @@ impl Nats {
             .map_or(0, |appended| appended.seq)
     }
 
-    /// Publishes bytes on a subject, and returns their sequence.
     /// Has a source show that it is alive.
     pub(crate) async fn show_alive(&self, source: &str) {
         let feeder = self.client_of("feeder").await;
@@ -510,6 +509,7 @@ impl Nats {
         }
     }
 
+    /// Publishes bytes on a subject, and returns their sequence.
     pub(crate) async fn publish_raw(&self, subject: &str, payload: &[u8]) -> u64 {
         let id = uuid::Uuid::now_v7().to_string();
         let outgoing = Outgoing {

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use client::Message;
-use client::message::{Quote, Race, ResultUpdate};
+use client::message::{BoardRunner, Race, ResultUpdate};
 use jiff::{SignedDuration, Timestamp};
 
 /// The most races that are kept; the race that changed longest ago is dropped first.
@@ -28,7 +28,7 @@ pub(crate) struct WatchBoard {
     has_odds: bool,
     pub(crate) venue: String,
     pub(crate) status: String,
-    pub(crate) runners: Vec<Quote>,
+    pub(crate) runners: Vec<BoardRunner>,
     /// The latest win prices of each runner, oldest first.
     trends: HashMap<String, VecDeque<f64>>,
     pub(crate) result: Option<ResultUpdate>,

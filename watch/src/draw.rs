@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use client::message::{Quote, Race, ResultUpdate};
+use client::message::{BoardRunner, Race, ResultUpdate};
 use jiff::Timestamp;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -178,7 +178,7 @@ fn render_runners(board: &WatchBoard, area: Rect, buf: &mut Buffer) {
     }
 }
 
-fn runner_row<'a>(runner: &'a Quote, columns: usize) -> Row<'a> {
+fn runner_row<'a>(runner: &'a BoardRunner, columns: usize) -> Row<'a> {
     let price = |odds: Option<f64>| {
         odds.map_or("-".to_owned(), |odds| format!("{odds:?}"))
             .into()

@@ -312,7 +312,8 @@ export function resultTable(race, result) {
 
 /** What the pools of a race paid. */
 export function dividendsTable(race, { currency, dividends }) {
-  const head = ["Pool", "Combination", `Dividend, ${currency}`].map((name) => element("th", { scope: "col" }, name));
+  const column = (name, kind = "") => element("th", { scope: "col", class: kind }, name);
+  const head = [column("Pool"), column("Combination"), column(`Dividend, ${currency}`, "number")];
   const row = ({ pool, combination, unit, dividend, state }) =>
     element(
       "tr",

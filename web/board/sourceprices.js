@@ -79,7 +79,8 @@ export class SourcePrices {
 
   paint() {
     const sources = [...this.#books.keys()].sort();
-    const head = ["No.", "Horse", ...sources].map((name) => element("th", { scope: "col" }, name));
+    const column = (kind) => (name) => element("th", { scope: "col", class: kind }, name);
+    const head = [column("number")("No."), column("horse")("Horse"), ...sources.map(column("number"))];
     const rows = this.#race.rows.filter(({ isWithdrawn }) => !isWithdrawn);
     this.#table.replaceChildren(
       element("thead", {}, element("tr", {}, ...head)),

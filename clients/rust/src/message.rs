@@ -18,6 +18,8 @@ pub enum Message {
     DividendsUpdate(DividendsUpdate),
     /// A card was declared or replaced, or the going has changed.
     CardUpdate(CardUpdate),
+    /// What a source has quoted in one of the `markets` of the URL.
+    Quote(Quote),
     /// All snapshots or all missed messages have been sent.
     SnapshotComplete(SnapshotComplete),
     Heartbeat(Heartbeat),
@@ -90,7 +92,7 @@ pub struct UpdateHeader {
     pub venue: String,
     pub recorded_at: Timestamp,
     pub seq: u64,
-    /// The `seq` of the update of this kind before it; 0 for the first.
+    /// The `seq` of the update of this kind before it, and of a quote of the same source and market; 0 for the first.
     pub prev_seq: u64,
     /// Whether other messages with this `seq` follow.
     #[serde(default)]
@@ -111,12 +113,12 @@ pub struct OddsUpdate {
     /// Whose prices these are.
     #[serde(default)]
     pub source: String,
-    pub runners: Vec<Quote>,
+    pub runners: Vec<BoardRunner>,
 }
 
-/// The prices of a runner, decimal.
+/// The prices of a runner on a board, decimal.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct Quote {
+pub struct BoardRunner {
     #[serde(default)]
     pub horse_no: String,
     pub number: u16,
@@ -263,6 +265,50 @@ pub struct CardRunner {
     pub reason: String,
 }
 
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Quote {
+    #[serde(flatten)]
+    pub header: UpdateHeader,
+    pub source: String,
+    /// The pool, or `win_place`.
+    pub market: String,
+    /// When it happened according to the source.
+    pub timestamp: Timestamp,
+    /// Whether these are all prices of the source in the market, not those that have changed.
+    #[serde(default)]
+    pub snapshot: bool,
+    /// The prices of `win_place`.
+    #[serde(default)]
+    pub runners: Vec<QuotedPrices>,
+    /// The prices of another market.
+    #[serde(default)]
+    pub prices: Vec<MarketPrice>,
+}
+
+/// The prices of a runner in a quote, decimal.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct QuotedPrices {
+    pub horse_no: String,
+    pub win: Option<f64>,
+    pub place: Option<f64>,
+    /// Why there is no price, as of a [`BoardRunner`].
+    #[serde(default)]
+    pub state: String,
+}
+
+/// The price of a combination, decimal, or the range that it is in.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct MarketPrice {
+    /// Saddle-cloth numbers.
+    pub combination: Vec<u16>,
+    pub odds: Option<f64>,
+    pub low: Option<f64>,
+    pub high: Option<f64>,
+    /// Why there is no price, as of a [`BoardRunner`].
+    #[serde(default)]
+    pub state: String,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct SnapshotComplete {
     #[serde(flatten)]
@@ -324,6 +370,7 @@ impl Message {
             Self::ResultUpdate(update) => Some(&update.header),
             Self::DividendsUpdate(update) => Some(&update.header),
             Self::CardUpdate(update) => Some(&update.header),
+            Self::Quote(quote) => Some(&quote.header),
             _ => None,
         }
     }

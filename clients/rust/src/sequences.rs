@@ -5,8 +5,8 @@ use std::mem::{Discriminant, discriminant};
 
 use crate::message::{Message, Race};
 
-/// Races times kinds of messages of which the last `seq` is kept: more than a year of racing. Beyond that, the proof
-/// begins again.
+/// Races times kinds of messages, and markets of sources, of which the last `seq` is kept: more than a year of racing
+/// without quotes. Beyond that, the proof begins again.
 const LAST_SEQS_MAX: usize = 100_000;
 
 /// Messages about a race between these two are missing.
@@ -27,10 +27,13 @@ pub(crate) enum Received {
     Repeated,
 }
 
-/// The last `seq` of each kind of message about each race.
+/// A kind of message, its race, and the source and market of a quote.
+type Key = (Discriminant<Message>, Race, Option<(String, String)>);
+
+/// The last `seq` of each kind of message about each race, and of the quotes of each source in each market.
 #[derive(Debug, Default)]
 pub(crate) struct Sequences {
-    last: HashMap<(Discriminant<Message>, Race), u64>,
+    last: HashMap<Key, u64>,
 }
 
 impl Sequences {
@@ -41,8 +44,15 @@ impl Sequences {
         let Some(header) = message.header() else {
             return Received::New { gap: None };
         };
-        let key = (discriminant(message), header.race.clone());
-        let is_snapshot = matches!(message, Message::OddsUpdate(odds) if odds.snapshot);
+        let (is_snapshot, market) = match message {
+            Message::OddsUpdate(odds) => (odds.snapshot, None),
+            Message::Quote(quote) => {
+                let market = (quote.source.clone(), quote.market.clone());
+                (quote.snapshot, Some(market))
+            }
+            _ => (false, None),
+        };
+        let key = (discriminant(message), header.race.clone(), market);
         let last = self.last.get(&key).copied().filter(|_| !is_snapshot);
         if last.is_some_and(|last| header.seq <= last) {
             return Received::Repeated;
@@ -108,6 +118,37 @@ mod tests {
         assert_eq!(sequences.receive(&withdrawn), NEW);
         assert_eq!(sequences.receive(&odds(5, 6, false)), NEW);
         assert_eq!(sequences.receive(&withdrawn), Received::Repeated);
+    }
+
+    fn quote(source: &str, market: &str, prev_seq: u64, seq: u64, snapshot: bool) -> Message {
+        let more = json!({
+            "source": source, "market": market, "timestamp": "2026-11-21T09:01:16Z", "snapshot": snapshot,
+            "prices": [{ "combination": [1, 3], "odds": 18.5 }, { "combination": [2, 3], "state": "suspended" }],
+        });
+        message("quote", prev_seq, seq, more)
+    }
+
+    #[test]
+    fn the_quotes_of_each_source_and_market_are_counted_apart() {
+        let mut sequences = Sequences::default();
+        let quinella = quote("tote", "quinella", 5, 7, false);
+        for message in [
+            quote("tote", "quinella", 0, 5, true),
+            quote("tote", "win_place", 0, 6, true),
+            quote("exchange", "quinella", 0, 6, true),
+            quinella.clone(),
+        ] {
+            assert_eq!(sequences.receive(&message), NEW, "{message:?}");
+        }
+        assert_eq!(sequences.receive(&quinella), Received::Repeated);
+        let gap = Some(Gap {
+            last_seq: 7,
+            prev_seq: 8,
+        });
+        let after_gap = quote("tote", "quinella", 8, 9, false);
+        assert_eq!(sequences.receive(&after_gap), Received::New { gap });
+        let snapshot = quote("tote", "quinella", 8, 9, true);
+        assert_eq!(sequences.receive(&snapshot), NEW, "a snapshot");
     }
 
     #[test]

@@ -51,6 +51,22 @@ pub(super) fn json_response(description: &str, schema: &str, headers: &[&str]) -
     })
 }
 
+/// The messages of the live channel. The response does not end.
+pub(super) fn event_stream() -> Value {
+    let headers = [
+        &["Cache-Control", "X-Accel-Buffering"],
+        &RATE_LIMIT_HEADERS[..],
+    ]
+    .concat();
+    let description =
+        "Events: `data` is a message as in `/asyncapi.json`, `id` its position in the log.";
+    json!({
+        "description": "OK",
+        "headers": header_references(&headers),
+        "content": { "text/event-stream": { "schema": { "type": "string", "description": description } } },
+    })
+}
+
 /// The headers of a response that clients keep, beside those of each response.
 pub(super) fn cached_headers(links: bool) -> Vec<&'static str> {
     let mut names = vec!["Railbird-Schema", "ETag", "Cache-Control"];
@@ -138,6 +154,7 @@ pub(super) fn parameters() -> Value {
             json!({ "type": "string", "pattern": "^[0-9]{1,6}(ms|s|m|h)$" })),
         "if_none_match": header("If-None-Match", "The `ETag` of a body that the client has. If it is still the same, the response is 304.", text()),
         "min_seq": header("Railbird-Min-Seq", "A log sequence that the response must reflect. If the views do not within 2 seconds, it is 503.", seq()),
+        "last_event_id": header("Last-Event-ID", "The `id` of the last event received, to resume after it. It goes before `since`.", text()),
         "request_id": header("X-Request-Id", "An id for the service's log, which the response repeats.",
             json!({ "type": "string", "pattern": "^[A-Za-z0-9._-]{1,64}$" })),
     })
@@ -155,10 +172,11 @@ pub(super) fn headers() -> Value {
         "Railbird-Feed": always(reference("schemas", "FeedState"), "The state of the feed."),
         "X-Request-Id": always(text(), "The request's own, or a new one. The service's log has it."),
         "ETag": always(text(), "A weak entity tag of the body. It is the same on all replicas of one `Railbird-Schema`."),
-        "Cache-Control": always(text(), "`private, no-cache`, and `no-cache` without a key: revalidate with `If-None-Match`. `no-store` on errors and the account."),
+        "Cache-Control": always(text(), "`private, no-cache`, and `no-cache` without a key: revalidate with `If-None-Match`. `no-store` on errors, the account and the live channel."),
         "Link": header(text(), "`rel=\"next\"`: the next page. `rel=\"alternate\"`: another meeting of the day."),
         "Vary": header(text(), "The headers of the request that the response depends on: `accept`, `accept-encoding`, `origin`."),
         "Content-Encoding": header(json!({ "type": "string", "const": "gzip" }), "`gzip`, if the client accepts it and the body has 1 KiB or more."),
+        "X-Accel-Buffering": always(json!({ "type": "string", "const": "no" }), "nginx passes on each message at once."),
         "X-Content-Type-Options": always(json!({ "type": "string", "const": "nosniff" }), "The body is of the type in `Content-Type`."),
         "Access-Control-Allow-Origin": header(text(), "The web pages that may read the response: `*` without a key, else those that the operator allows."),
         "Access-Control-Expose-Headers": header(text(), "The headers that these pages may read."),

@@ -118,11 +118,42 @@ fn paths() -> Value {
         "/openapi.json": Operation::new("getOpenApi", "Service", "This document").answers_document(&[]),
         "/asyncapi.json": Operation::new("getAsyncApi", "Service", "The AsyncAPI document of the live channel and the log")
             .answers_document(&[]),
+        "/sse/live/odds": event_stream(),
         "/schemas/{file}": Operation::new("getEventSchema", "Service", "The JSON Schema of an event")
             .with(&["file"]).answers_document(&["400", "404"]),
         "/status.json": Operation::new("getStatus", "Service", "How the service is: overall, by part, in figures and over the last hour")
             .without_key("ServiceStatus", &["Cache-Control"], &["429"]),
     })
+}
+
+/// The live channel as Server-Sent Events. Its query is that of the WebSocket, without the key.
+fn event_stream() -> Value {
+    let asyncapi = crate::documents::asyncapi::document();
+    let query = &asyncapi["channels"]["liveOdds"]["bindings"]["ws"]["query"]["properties"];
+    let query = query.as_object().into_iter().flatten();
+    let query = query
+        .filter(|(name, _)| *name != "api_key")
+        .map(|(name, schema)| {
+            let mut schema = schema.clone();
+            let description = schema["description"].take();
+            schema
+                .as_object_mut()
+                .expect("a schema")
+                .remove("description");
+            json!({ "name": name, "in": "query", "description": description, "schema": schema })
+        });
+    let statuses = ["400", "401", "403", "429", "503"];
+    let mut described = Operation::new(
+        "streamLiveOdds",
+        "Odds",
+        "The messages of the live channel, as Server-Sent Events",
+    )
+    .with(&["last_event_id", "request_id"])
+    .responds("200", components::event_stream())
+    .or_fails(&statuses);
+    let parameters = described["get"]["parameters"].as_array_mut();
+    parameters.expect("a list").extend(query);
+    described
 }
 
 #[test]
@@ -241,10 +272,14 @@ impl Operation {
             )
     }
 
-    fn finish(mut self, schema: &str, headers: &[&str], statuses: &[&str]) -> Value {
+    fn finish(self, schema: &str, headers: &[&str], statuses: &[&str]) -> Value {
         let headers = [&["Content-Encoding"], headers].concat();
+        self.responds("200", components::json_response("OK", schema, &headers))
+            .or_fails(statuses)
+    }
+
+    fn or_fails(mut self, statuses: &[&str]) -> Value {
         let responses = &mut self.json["responses"];
-        responses["200"] = components::json_response("OK", schema, &headers);
         for (status, name) in FAILURES {
             if OF_EACH.contains(&status) || statuses.contains(&status) {
                 responses[status] = components::response(name);

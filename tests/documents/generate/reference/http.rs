@@ -83,7 +83,9 @@ fn write_operation<'a>(
         out.push('\n');
     }
     let needs_key = operation["security"] != serde_json::json!([]);
-    if method == "get" {
+    // The samples read a response to its end.
+    let has_end = operation["responses"]["200"]["content"]["text/event-stream"].is_null();
+    if method == "get" && has_end {
         out.push_str(&of_get(&sample_path(path, parameters), needs_key));
     }
     write_responses(out, writer, &operation["responses"]);
@@ -127,7 +129,9 @@ fn write_responses<'a>(out: &mut String, writer: &mut SchemaWriter<'a>, response
     let mut others = Vec::new();
     for (status, response) in responses.as_object().into_iter().flatten() {
         let response = writer.resolve(response);
-        let content = &response["content"]["application/json"];
+        let content = response["content"].as_object();
+        let content = content.and_then(|types| types.values().next());
+        let content = content.unwrap_or(&Value::Null);
         if !status.starts_with('2') {
             others.push(format!("- `{status}`: {}", line(&response["description"])));
             continue;
