@@ -1,8 +1,8 @@
 //! [`RaceScript`]: the events of one race.
 
 use events::{
-    Currency, Dividend, DividendStatus, Event, FinishTime, Odds, Outcome, QuotedRunner, RaceKey,
-    RaceStatus, ResultDeclared, ResultRunner, ResultStatus, Text, race_event,
+    Currency, Dividend, DividendStatus, Event, FinishTime, Margin, Odds, Outcome, QuotedRunner,
+    RaceKey, RaceStatus, ResultDeclared, ResultRunner, ResultStatus, Text, race_event,
 };
 
 use crate::card::RacePlan;
@@ -22,6 +22,10 @@ const OFFICIAL_AFTER_MS: u64 = 4 * MINUTE_MS;
 const AMENDED_AFTER_MS: u64 = 10 * MINUTE_MS;
 /// The shares of the first to the fifth in a race's stakes, in thousandths.
 const STAKES_SPLIT: [u64; 5] = [560, 220, 115, 60, 45];
+/// The time in which a horse runs its own length.
+const LENGTH_HUNDREDTHS: u32 = 17;
+/// The sections of a race are counted from its end; the first is longer.
+const SECTION_M: u32 = 400;
 
 fn currency() -> Currency {
     Currency::parse("HKD").expect("a code")
@@ -211,6 +215,7 @@ impl<'a> RaceScript<'a> {
             race_name: Some(card.race_name.clone()),
             distance: Some(card.distance),
             going: going.or_else(|| card.going.clone()),
+            sectionals: sectionals(card.distance, finish.placed.first().map(|group| group.time)),
             status,
             reason,
             runners: self.result_runners(finish, tote),
@@ -226,9 +231,9 @@ impl<'a> RaceScript<'a> {
             let stakes = shared_stakes(self.race.stakes, before, group.runners.len());
             runners.extend(group.runners.iter().map(|&runner| ResultRunner {
                 position: u16::try_from(before + 1).ok(),
-                finish_time: FinishTime::from_hundredths(group.time).ok(),
+                margin: margin(group.time - finish.placed[0].time),
                 stakes: Some(stakes),
-                ..self.result_runner(runner, tote)
+                ..self.result_runner(runner, Some(group.time), tote)
             }));
         }
         let unplaced = finish.unplaced.iter();
@@ -236,14 +241,13 @@ impl<'a> RaceScript<'a> {
             outcome: Some(
                 Outcome::parse(outcome).expect("the codes of the simulator are well formed"),
             ),
-            finish_time: time.and_then(|time| FinishTime::from_hundredths(time).ok()),
-            ..self.result_runner(runner, tote)
+            ..self.result_runner(runner, time, tote)
         }));
         runners
     }
 
-    /// A runner without its placing.
-    fn result_runner(&self, runner: usize, tote: &Tote<'_>) -> ResultRunner {
+    /// A runner without its placing, with its time in hundredths of a second.
+    fn result_runner(&self, runner: usize, time: Option<u32>, tote: &Tote<'_>) -> ResultRunner {
         let declared = &self.race.card.runners[runner];
         ResultRunner {
             horse_name: declared.horse_name.clone(),
@@ -251,6 +255,8 @@ impl<'a> RaceScript<'a> {
             jockey: self.riders[runner].clone(),
             trainer: declared.trainer.clone(),
             win_odds: tote.odds(PoolKind::Win, 1 << runner),
+            finish_time: time.and_then(|time| FinishTime::from_hundredths(time).ok()),
+            sectionals: sectionals(self.race.card.distance, time),
             stakes: Some(0),
             ..ResultRunner::of(declared.horse_no.clone())
         }
@@ -274,4 +280,31 @@ impl<'a> RaceScript<'a> {
 fn shared_stakes(stakes: u64, before: usize, sharing: usize) -> u64 {
     let taken: u64 = STAKES_SPLIT.iter().skip(before).take(sharing).sum();
     stakes * taken / 1000 / sharing as u64
+}
+
+/// The margin of a runner that finished so many hundredths of a second behind the winner.
+fn margin(behind: u32) -> Option<Margin> {
+    let quarters = behind * 4 / LENGTH_HUNDREDTHS;
+    match u16::try_from(quarters).ok()? {
+        0 if behind == 0 => None,
+        0 => Margin::parse("SH").ok(),
+        quarters => Margin::from_quarters(quarters).ok(),
+    }
+}
+
+/// The times of the sections of a race that was run in so many hundredths of a second at an even pace.
+fn sectionals(distance: u32, time: Option<u32>) -> Vec<FinishTime> {
+    let Some(time) = time else {
+        return Vec::new();
+    };
+    let passed_at = |left: u32| time - time * left / distance;
+    let ends: Vec<u32> = (0..(distance / SECTION_M).max(1))
+        .rev()
+        .map(|sections| passed_at(sections * SECTION_M))
+        .collect();
+    let begins = [0].into_iter().chain(ends.iter().copied());
+    let times = begins.zip(&ends).map(|(begin, end)| end - begin);
+    times
+        .filter_map(|time| FinishTime::from_hundredths(time).ok())
+        .collect()
 }

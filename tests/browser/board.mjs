@@ -26,6 +26,7 @@ const commands = {
     scheme = "light",
     motion = "no-preference",
     zone = "Asia/Hong_Kong",
+    languages = null,
   }) {
     await page?.context().close();
     const context = await browser.newContext({
@@ -37,6 +38,8 @@ const commands = {
     });
     const store = ([key, service]) => location.origin === service && sessionStorage.setItem("railbird-key", key);
     if (key) await context.addInitScript(store, [key, service]);
+    const speak = (tags) => Object.defineProperty(navigator, "languages", { get: () => tags });
+    if (languages) await context.addInitScript(speak, languages);
     page = await context.newPage();
     problems = watch(page, service);
     await page.goto(`${service}/${fragment}`);

@@ -172,6 +172,54 @@ async fn results_appear(nats: &Nats, page: &mut Page) {
 }
 
 #[tokio::test]
+async fn margins_and_sectional_times_stand_in_the_result() {
+    let nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    let mut timed = result(DAY, "ST", 1, 2, 1);
+    timed["data"]["sectionals"] = json!(["0:24.12", "0:22.90", "0:22.29"]);
+    let second = &mut timed["data"]["runners"][1];
+    second["margin"] = json!("1-1/4");
+    second["running_positions"] = json!([3, 2, 2]);
+    second["sectionals"] = json!(["0:24.30", "0:22.80", "0:22.22"]);
+    let facts = [card(DAY, "ST", 1, 4), timed, result(DAY, "ST", 2, 2, 1)];
+    let last = nats.publish(facts).await;
+    railbird.until_seq(last).await;
+    let mut page = open(&nats, &railbird, &format!("#/{DAY}/ST/1")).await;
+    let row = ".race-view .result [data-horse=H2]";
+    page.until(&format!("{row} .margin"), "1-1/4").await;
+    assert_eq!(page.text(&format!("{row} .running")).await, "3 2 2");
+    let times = page.texts(".race-view .sectionals tbody tr").await;
+    assert_eq!(
+        times,
+        [
+            "The race 0:24.12 0:22.90 0:22.29",
+            "(2) HORSE 2 0:24.30 0:22.80 0:22.22"
+        ]
+    );
+    page.picture(&root().join(PICTURES).join("sectionals.png"))
+        .await;
+    page.open(json!({ "fragment": format!("#/{DAY}/ST/2"), "key": railbird.key }))
+        .await;
+    page.until(".race-view .result tbody", "HORSE 2").await;
+    assert_eq!(page.texts(".race-view .sectionals").await, [""; 0]);
+    page.assert_no_problems().await;
+}
+
+#[tokio::test]
+async fn a_browser_whose_language_is_no_tag_has_the_names_of_the_answers() {
+    let nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    let last = nats.publish([card(DAY, "ST", 1, 4)]).await;
+    railbird.until_seq(last).await;
+    let mut page = Page::of(railbird.http);
+    // As Chromium has it where LANG is C.
+    let options = json!({ "fragment": format!("#/{DAY}"), "key": railbird.key, "languages": ["en-US@posix"] });
+    page.open(options).await;
+    page.until("#meeting-ST", "Sha Tin").await;
+    page.assert_no_problems().await;
+}
+
+#[tokio::test]
 async fn dividends_stand_under_the_result_and_follow_their_revisions() {
     let nats = Nats::start();
     let railbird = Railbird::start(&nats).await;

@@ -289,9 +289,23 @@ fn trend_levels(trend: &[f64]) -> Vec<u64> {
 
 fn result_text(result: &ResultUpdate) -> String {
     let finishers = result.runners.iter().take(FINISHERS_SHOWN);
-    let names = finishers.map(|runner| format!("{} {}", runner.position, runner.horse_name));
+    let names = finishers.map(|runner| {
+        let behind = match runner.margin.as_str() {
+            "" => String::new(),
+            margin => format!(" +{margin}"),
+        };
+        format!("{} {}{behind}", runner.position, runner.horse_name)
+    });
     let names = Vec::from_iter(names);
-    format!("     {} result: {}", result.status, names.join(", "))
+    let sections = match result.sectionals.join(" ") {
+        times if times.is_empty() => times,
+        times => format!("; sections {times}"),
+    };
+    format!(
+        "     {} result: {}{sections}",
+        result.status,
+        names.join(", ")
+    )
 }
 
 /// The area without its last line, and the last line.
@@ -574,12 +588,13 @@ mod tests {
             &mut boards,
             json!({ "event": "result_update", "date": "2026-11-21", "venue": "Railbird Park", "venue_code": "RB",
                 "race_number": 1, "status": "official", "revision": 1, "recorded_at": NOW, "seq": 6, "prev_seq": 0,
+                "sectionals": ["0:24.12", "0:22.90"],
                 "runners": [{ "position": 1, "horse_no": "H2", "horse_name": "HORSE 2" },
-                    { "position": 2, "horse_no": "H1", "horse_name": "HORSE 1" }] }),
+                    { "position": 2, "horse_no": "H1", "horse_name": "HORSE 1", "margin": "1-1/4" }] }),
         );
         assert_eq!(
             drawn(&boards, (80, 8))[4],
-            "     official result: 1 HORSE 2, 2 HORSE 1"
+            "     official result: 1 HORSE 2, 2 HORSE 1 +1-1/4; sections 0:24.12 0:22.90"
         );
     }
 

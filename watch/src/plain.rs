@@ -11,7 +11,7 @@ pub(crate) fn line(message: &str) -> Option<String> {
         "odds_update" => &["seq", "status", "snapshot", "conflated"],
         "status_update" => &["seq", "status", "reason"],
         "runner_update" => &["seq", "change", "runner", "jockey", "reason"],
-        "result_update" => &["seq", "status", "revision", "reason"],
+        "result_update" => &["seq", "status", "revision", "reason", "sectionals"],
         "card_update" => &["seq", "status", "race_name", "going", "off_time"],
         "dividends_update" => &["seq", "status", "revision", "currency", "reason"],
         "snapshot_complete" => &["seq", "races", "replayed"],
@@ -30,6 +30,10 @@ pub(crate) fn line(message: &str) -> Option<String> {
             "runner" => number_and_horse(&message),
             "feed" => text(&message["feed"]["state"]),
             "lag_ms" => text(&message["feed"]["lag_ms"]),
+            "sectionals" => {
+                let times = message["sectionals"].as_array().into_iter().flatten();
+                Vec::from_iter(times.map(text)).join(",")
+            }
             name => text(&message[name]),
         };
         push_pair(&mut line, name, &value);
@@ -37,7 +41,10 @@ pub(crate) fn line(message: &str) -> Option<String> {
     for runner in message["runners"].as_array().into_iter().flatten() {
         let horse = number_and_horse(runner);
         match event {
-            "result_update" => push_pair(&mut line, &text(&runner["position"]), &horse),
+            "result_update" => {
+                push_pair(&mut line, &text(&runner["position"]), &horse);
+                push_pair(&mut line, "margin", &text(&runner["margin"]));
+            }
             "card_update" => push_pair(&mut line, &horse, &text(&runner["jockey"])),
             _ => push_pair(&mut line, &horse, &prices(runner)),
         }
@@ -120,11 +127,14 @@ mod tests {
         );
         let result = format!(
             r#"{{"event":"result_update",{RACE},"status":"official","revision":2,"reason":"",
-                "runners":[{{"position":1,"horse_no":"RB_014","number":1}},{{"position":2,"horse_no":"RB_007","number":3}}]}}"#
+                "sectionals":["0:24.12","0:22.90"],
+                "runners":[{{"position":1,"horse_no":"RB_014","number":1}},
+                    {{"position":2,"horse_no":"RB_007","number":3,"margin":"1-1/4"}}]}}"#
         );
         assert_eq!(
             line_of(&result),
-            "result_update 2026-11-21/RB/1 seq=248 status=official revision=2 1=1:RB_014 2=3:RB_007"
+            "result_update 2026-11-21/RB/1 seq=248 status=official revision=2 sectionals=0:24.12,0:22.90 1=1:RB_014 \
+             2=3:RB_007 margin=1-1/4"
         );
         let dividends = format!(
             r#"{{"event":"dividends_update",{RACE},"status":"official","revision":1,"currency":"HKD","reason":"","dividends":[

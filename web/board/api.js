@@ -11,7 +11,9 @@ const TRIES_MAX = 5;
 const LANGUAGE = languageOf(navigator.languages[0] ?? "en");
 
 function languageOf(tag) {
-  const { language, script, region } = new Intl.Locale(tag).maximize();
+  // Some systems add what belongs to no language tag: `en-US@posix`.
+  const [known] = tag.split(/[@.]/);
+  const { language, script, region } = new Intl.Locale(known).maximize();
   return language === "en" ? "" : [language, script, region].filter(Boolean).join("-");
 }
 

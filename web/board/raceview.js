@@ -5,7 +5,7 @@ import { PriceChart } from "./chart.js";
 import { marketText, showStatus } from "./day.js";
 import { element, setText } from "./dom.js";
 import * as formats from "./formats.js";
-import { RunnersTable, dividendsTable, resultTable } from "./runners.js";
+import { RunnersTable, dividendsTable, resultTable, sectionalsTable } from "./runners.js";
 import { SourcePrices } from "./sourceprices.js";
 
 export class RaceView {
@@ -105,12 +105,14 @@ export class RaceView {
     this.#shownResult = result;
     this.#result.hidden = result === null;
     if (result === null) return;
+    const sectionals = sectionalsTable(this.#race, result);
     const revision = result.revision > 0 ? `, revision ${result.revision}` : "";
     this.#result.replaceChildren(
       element("h2", {}, "Result"),
       element("p", {}, `${this.#race.resultWord || "Abandoned"}${revision}`),
       ...(result.reason ? [element("p", { class: "reason" }, result.reason)] : []),
       ...(result.runners.length > 0 ? [resultTable(this.#race, result)] : []),
+      ...(sectionals ? [element("h3", {}, "Sectional times"), sectionals] : []),
       element("h3", {}, "History of the result"),
       this.#revisions,
     );

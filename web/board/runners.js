@@ -249,6 +249,8 @@ export class RunnersTable {
 
 /** Hides the columns that no runner has. */
 function hideColumns(table, runners) {
+  table.classList.toggle("without-running", !runners.some(({ running_positions }) => running_positions));
+  table.classList.toggle("without-margin", !runners.some(({ margin }) => margin));
   table.classList.toggle("without-no", !runners.some(({ number }) => number > 0));
   table.classList.toggle("without-draw", !runners.some(({ draw }) => draw > 0));
   table.classList.toggle("without-weight", !runners.some(({ weight }) => weight > 0));
@@ -262,6 +264,8 @@ export function resultTable(race, result) {
     ["Horse", "horse"],
     ["Draw", "draw number"],
     ["Weight", "weight number"],
+    ["Running", "running number"],
+    ["Margin", "margin number"],
     ["Time", "number"],
     ["Win", "number"],
   ];
@@ -282,6 +286,8 @@ export function resultTable(race, result) {
       ),
       element("td", { class: "draw number" }, runner.draw > 0 && `${runner.draw}`),
       element("td", { class: "weight number" }, runner.weight > 0 && `${runner.weight} lb`),
+      element("td", { class: "running number" }, runner.running_positions?.join(" ")),
+      element("td", { class: "margin number" }, runner.margin),
       element("td", { class: "number" }, runner.finish_time),
       element("td", { class: "number" }, runner.win_odds ? formats.price(runner.win_odds) : ""),
     );
@@ -303,11 +309,47 @@ export function resultTable(race, result) {
     ),
   );
   hideColumns(table, [...result.runners, ...result.unplaced]);
-  return element(
-    "div",
-    { class: "wide", role: "region", "aria-label": `Result of ${race.label}`, tabindex: "0" },
-    table,
+  return wide(`Result of ${race.label}`, table);
+}
+
+/** A table that may be wider than the page. */
+function wide(name, table) {
+  return element("div", { class: "wide", role: "region", "aria-label": name, tabindex: "0" }, table);
+}
+
+/** The times of the sections of a race, of the race and of each runner; `null` if none is known. */
+export function sectionalsTable(race, result) {
+  const timed = [...result.runners, ...result.unplaced].filter(({ sectionals }) => sectionals);
+  const rows = timed.map((runner) => [
+    [runner.number > 0 && `(${runner.number})`, runner.horse_name || runner.horse_no].filter(Boolean).join(" "),
+    runner.sectionals,
+  ]);
+  if (result.sectionals) rows.unshift(["The race", result.sectionals]);
+  if (rows.length === 0) return null;
+  const count = Math.max(...rows.map(([, times]) => times.length));
+  const head = Array.from({ length: count }, (_, index) =>
+    element("th", { scope: "col", class: "number" }, `${index + 1}`),
   );
+  const name = `Sectional times of ${race.label}`;
+  const table = element(
+    "table",
+    { class: "runners sectionals" },
+    element("caption", { class: "unseen" }, name),
+    element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "Section"), ...head)),
+    element(
+      "tbody",
+      {},
+      ...rows.map(([whose, times]) =>
+        element(
+          "tr",
+          {},
+          element("th", { scope: "row" }, whose),
+          ...head.map((_, index) => element("td", { class: "number" }, times[index])),
+        ),
+      ),
+    ),
+  );
+  return wide(name, table);
 }
 
 /** What the pools of a race paid. */

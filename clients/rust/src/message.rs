@@ -173,6 +173,9 @@ pub struct ResultUpdate {
     pub revision: u64,
     #[serde(default)]
     pub reason: String,
+    /// The times of the sections of the race, `m:ss.cc`; empty if they are unknown.
+    #[serde(default)]
+    pub sectionals: Vec<String>,
     /// By placing.
     pub runners: Vec<ResultRunner>,
     #[serde(default)]
@@ -201,6 +204,15 @@ pub struct ResultRunner {
     pub finish_time: String,
     #[serde(default)]
     pub win_odds: f64,
+    /// How far it was behind the winner, such as `1-1/4` or `SH`; empty if it is unknown.
+    #[serde(default)]
+    pub margin: String,
+    /// Its positions at the points of the race.
+    #[serde(default)]
+    pub running_positions: Vec<u16>,
+    /// Its times of the sections of the race, `m:ss.cc`.
+    #[serde(default)]
+    pub sectionals: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]

@@ -95,7 +95,7 @@ fn a_day_is_the_same_in_every_version() {
         (events.len(), digest.finalize().to_hex().as_str()),
         (
             4874,
-            "974feb9c8ac375cbd0d9d62fcb0b2930344c754fb1a8a39ad033f79b15642108"
+            "eecbf1e15cbcb2b33a8d742c25e2de7108251325bd917112ff5e6711bb1e22c0"
         )
     );
 }

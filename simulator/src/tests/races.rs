@@ -1,6 +1,6 @@
 //! The rules of each race from its card to its result.
 
-use events::{RaceDeclared, ResultDeclared, ResultRunner, ResultStatus, VenueCode};
+use events::{FinishTime, RaceDeclared, ResultDeclared, ResultRunner, ResultStatus, VenueCode};
 
 use super::*;
 
@@ -106,7 +106,12 @@ proptest! {
                 for runner in &placed {
                     let faster = placed.iter().filter(|other| other.finish_time < runner.finish_time).count();
                     prop_assert_eq!(runner.position.map(usize::from), Some(faster + 1));
+                    prop_assert_eq!(runner.margin.is_some(), runner.finish_time > placed[0].finish_time);
+                    let sections = runner.sectionals.iter().map(|time| time.hundredths());
+                    prop_assert_eq!(Some(sections.sum()), runner.finish_time.map(FinishTime::hundredths));
                 }
+                prop_assert!(placed.is_sorted_by_key(|runner| runner.margin.filter(|m| m.to_string() != "SH")));
+                prop_assert_eq!(&result.sectionals, &placed[0].sectionals);
                 prop_assert!(placed.len() >= 3);
                 let ran: HashSet<_> = result.runners.iter().map(|r| &r.horse_no).collect();
                 let declared: HashSet<_> = card(race).runners.iter().map(|r| &r.horse_no).collect();

@@ -118,7 +118,8 @@ fn paths() -> Value {
         "/openapi.json": Operation::new("getOpenApi", "Service", "This document").answers_document(&[]),
         "/asyncapi.json": Operation::new("getAsyncApi", "Service", "The AsyncAPI document of the live channel and the log")
             .answers_document(&[]),
-        "/sse/live/odds": event_stream(),
+        "/sse/live/odds": event_stream("streamLiveOdds", "The messages of the live channel, as Server-Sent Events", "liveOdds", &[]),
+        "/sse/live/odds/{race_number}": event_stream("streamLiveOddsOfRace", "Those of one race of today", "liveOddsOfRace", &["race_number"]),
         "/schemas/{file}": Operation::new("getEventSchema", "Service", "The JSON Schema of an event")
             .with(&["file"]).answers_document(&["400", "404"]),
         "/status.json": Operation::new("getStatus", "Service", "How the service is: overall, by part, in figures and over the last hour")
@@ -126,10 +127,10 @@ fn paths() -> Value {
     })
 }
 
-/// The live channel as Server-Sent Events. Its query is that of the WebSocket, without the key.
-fn event_stream() -> Value {
+/// A channel of the AsyncAPI document as Server-Sent Events. Its query is that of the WebSocket, without the key.
+fn event_stream(id: &str, summary: &str, channel: &str, in_path: &[&'static str]) -> Value {
     let asyncapi = crate::documents::asyncapi::document();
-    let query = &asyncapi["channels"]["liveOdds"]["bindings"]["ws"]["query"]["properties"];
+    let query = &asyncapi["channels"][channel]["bindings"]["ws"]["query"]["properties"];
     let query = query.as_object().into_iter().flatten();
     let query = query
         .filter(|(name, _)| *name != "api_key")
@@ -142,15 +143,13 @@ fn event_stream() -> Value {
                 .remove("description");
             json!({ "name": name, "in": "query", "description": description, "schema": schema })
         });
-    let statuses = ["400", "401", "403", "429", "503"];
-    let mut described = Operation::new(
-        "streamLiveOdds",
-        "Odds",
-        "The messages of the live channel, as Server-Sent Events",
-    )
-    .with(&["last_event_id", "request_id"])
-    .responds("200", components::event_stream())
-    .or_fails(&statuses);
+    let of_today: &[&str] = if in_path.is_empty() { &[] } else { &["404"] };
+    let statuses = [&["400", "401", "403", "429", "503"], of_today].concat();
+    let mut described = Operation::new(id, "Odds", summary)
+        .with(in_path)
+        .with(&["last_event_id", "request_id"])
+        .responds("200", components::event_stream())
+        .or_fails(&statuses);
     let parameters = described["get"]["parameters"].as_array_mut();
     parameters.expect("a list").extend(query);
     described
