@@ -1,6 +1,7 @@
 //! [`Moment`]: a point in time.
 
 use std::ops::Range;
+use std::time::Duration;
 
 use derive_more::Display;
 use jiff::Timestamp;
@@ -39,6 +40,15 @@ impl Moment {
 
     pub fn timestamp(self) -> Timestamp {
         self.0
+    }
+
+    /// The latest multiple of a length since 1970 that is not after it.
+    #[must_use]
+    pub fn floor(self, length: Duration) -> Self {
+        let time = self.0.as_microsecond();
+        let length = i64::try_from(length.as_micros()).unwrap_or(i64::MAX).max(1);
+        let floor = Timestamp::from_microsecond(time - time.rem_euclid(length));
+        floor.map_or(self, Self)
     }
 }
 

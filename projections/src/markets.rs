@@ -284,7 +284,7 @@ pub(crate) struct MarketPrice<'a> {
 }
 
 impl<'a> MarketPrice<'a> {
-    fn of(price: &'a QuotedPrice) -> Self {
+    pub(crate) fn of(price: &'a QuotedPrice) -> Self {
         Self {
             combination: &price.combination,
             odds: price.odds,

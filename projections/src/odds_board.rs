@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::json;
 use crate::log_clock::LogClock;
-use crate::newest::{Newest, Order, identity, identity_of};
+use crate::newest::{Newest, Order, identity};
 use crate::quotes::{LatestQuote, PriceLine, Quoted};
 use crate::race::{Race, has_room};
 use crate::source_rankings::rank;
@@ -419,81 +419,19 @@ impl<'a> OddsSource<'a> {
     }
 }
 
-/// A quote in the history.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct OddsTick<'a> {
-    /// The log sequence of the quote.
-    seq: u64,
-    /// When it was quoted, RFC 3339.
-    #[schemars(extend("format" = "date-time"))]
-    time: String,
-    /// When the log stored it, RFC 3339, to the microsecond.
-    #[schemars(extend("format" = "date-time"))]
-    recorded_at: String,
-    /// The feeder.
-    source: &'a str,
-    /// The event's identity.
-    event_id: &'a str,
-    /// Whether it was older than the prices of its source, and did not change them.
-    stale: bool,
-    /// The quoted runners.
-    runners: Vec<QuotedPrices<'a>>,
-}
-
 /// A runner's prices in a quote.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct QuotedPrices<'a> {
     /// The horse.
-    horse_no: &'a HorseNo,
+    pub(crate) horse_no: &'a HorseNo,
     /// The win price; null without one.
     #[schemars(with = "Option<f64>")]
-    win: Option<Odds>,
+    pub(crate) win: Option<Odds>,
     /// The place price; left out if none was quoted.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<f64>")]
-    place: Option<Odds>,
+    pub(crate) place: Option<Odds>,
     /// Why there is no price; left out if nothing was stated.
     #[serde(skip_serializing_if = "Option::is_none")]
-    state: Option<PriceState>,
-}
-
-/// Appends a quote to a chunk of the history: JSON objects with commas between them.
-pub(crate) fn append_tick(
-    chunk: &mut Vec<u8>,
-    recorded: &Recorded,
-    quote: &OddsQuoted,
-    stale: bool,
-) {
-    let tick = OddsTick {
-        seq: recorded.seq,
-        time: recorded.envelope.time.to_string(),
-        recorded_at: recorded.recorded_at.to_string(),
-        source: &recorded.envelope.source,
-        event_id: &recorded.envelope.id,
-        stale,
-        runners: quote
-            .runners
-            .iter()
-            .map(|runner| QuotedPrices {
-                horse_no: &runner.horse_no,
-                win: runner.win,
-                place: runner.place,
-                state: runner.state,
-            })
-            .collect(),
-    };
-    json::append_row(chunk, &tick);
-}
-
-/// The identities of the quotes in a chunk.
-pub(crate) fn identities(chunk: &[u8]) -> impl Iterator<Item = u64> {
-    #[derive(Deserialize)]
-    struct TickId {
-        source: String,
-        event_id: String,
-    }
-    let list = [b"[", chunk, b"]"].concat();
-    let ids: Vec<TickId> = serde_json::from_slice(&list).unwrap_or_default();
-    ids.into_iter()
-        .map(|id| identity_of(&id.source, &id.event_id))
+    pub(crate) state: Option<PriceState>,
 }

@@ -15,9 +15,8 @@ use crate::log_clock::LogClock;
 use crate::markets::{self, MarketKey, QuotedMarket};
 use crate::meetings::{self, Meeting};
 use crate::newest::{Order, identity};
-use crate::odds_board;
 use crate::store::{Checkpoint, Store, StoreError, Writes};
-use crate::{json, keys, race_card, race_dividends, race_result};
+use crate::{json, keys, odds_board, odds_history, race_card, race_dividends, race_result};
 
 /// A value counts as one more key for each so many bytes.
 const BYTES_PER_KEY: usize = 1024;
@@ -152,7 +151,7 @@ impl PendingWrites {
         }
         let entry = self.race(&key, recorded.seq)?;
         entry.live.board.add_tick();
-        odds_board::append_tick(&mut entry.ticks, recorded, quote, stale);
+        odds_history::append_tick(&mut entry.ticks, recorded, quote, stale);
         if entry.live.board.is_last_chunk_full() {
             let chunk = keys::tick_chunk(&key, entry.live.board.last_chunk());
             let ticks = std::mem::take(&mut entry.ticks);
@@ -197,12 +196,14 @@ impl PendingWrites {
             let first = keys::ticks(key);
             let end = keys::ticks(key) + "~";
             let mut ids: HashSet<u64> =
-                odds_board::identities(&self.race(key, seq)?.ticks).collect();
+                odds_history::identities(&self.race(key, seq)?.ticks).collect();
             for chunk in self.store.range(&first, &end) {
-                ids.extend(odds_board::identities(&chunk?.1));
+                ids.extend(odds_history::identities(&chunk?.1));
             }
             for (_, chunk) in self.writes.range(first..end) {
-                ids.extend(odds_board::identities(chunk.as_deref().unwrap_or_default()));
+                ids.extend(odds_history::identities(
+                    chunk.as_deref().unwrap_or_default(),
+                ));
             }
             self.quote_ids.insert(key.clone(), ids);
         }

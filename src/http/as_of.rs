@@ -58,13 +58,37 @@ impl ApiRequest {
         };
         let whole = self.store.checkpoint().ok_or_else(|| beyond(0))?;
         let as_of = self.find(&place, &whole).await?;
+        // What the views of then do not have did not exist.
+        self.was_caught_up = true;
+        self.at(as_of, whole).await
+    }
+
+    /// As [`as_of`](Self::as_of), or as of the last event, for an answer that is also made of events of the log.
+    ///
+    /// # Errors
+    /// As that.
+    pub(super) async fn as_of_one_event(self) -> Result<(Self, u64), ApiError> {
+        let mut request = self.as_of().await?;
+        if request.as_of.is_none() {
+            let whole = request.store.checkpoint().ok_or_else(|| beyond(0))?;
+            let as_of = AsOf {
+                seq: whole.seq,
+                today: request.today(),
+                is_settled: false,
+            };
+            request = request.at(as_of, whole).await?;
+        }
+        let seq = request.as_of.map_or(0, |as_of| as_of.seq);
+        Ok((request, seq))
+    }
+
+    /// Replaces the views by those as of an event before the checkpoint `whole`.
+    async fn at(mut self, as_of: AsOf, whole: Checkpoint) -> Result<Self, ApiError> {
         self.as_of = Some(as_of);
         let part = self.part()?;
         let has_names = self.query.language()?.is_some();
         let past = self.app.past.store(whole, part, has_names, as_of.seq);
         self.store = past.await?;
-        // What the views of then do not have did not exist.
-        self.was_caught_up = true;
         Ok(self)
     }
 

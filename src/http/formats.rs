@@ -12,9 +12,10 @@ use serde_json::value::RawValue;
 use super::error::ApiError;
 
 /// The lists of answers. For races, the lists that have the rows: a row is a runner.
-const LISTS: [(&[&str], &[&str]); 6] = [
+const LISTS: [(&[&str], &[&str]); 7] = [
     (&["races"], &["runners", "unplaced", "withdrawn"]),
     (&["form", "unplaced"], &[]),
+    (&["steps"], &[]),
     (&["history"], &[]),
     (&["horses"], &[]),
     (&["meetings"], &[]),

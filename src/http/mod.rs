@@ -28,6 +28,7 @@ mod meeting_choice;
 mod meeting_races;
 mod meetings;
 mod odds;
+mod odds_history;
 mod ops;
 mod paced_stream;
 mod pages;
@@ -96,6 +97,7 @@ pub(crate) fn router(app: Arc<App>) -> (Router, RouteTable) {
         .merge(results::router())
         .merge(racecards::router())
         .merge(odds::router())
+        .merge(odds_history::router())
         .merge(meetings::router())
         .merge(changes::router())
         .merge(meeting_races::router())

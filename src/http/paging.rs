@@ -29,8 +29,9 @@ const PAGE_CAPACITY: usize = PAGE_BYTES_MAX + 32 * 1024;
 /// thread.
 const READS_MAX: usize = 2;
 /// The parameters of a page that the next one has as well.
-const KEPT_PARAMS: [&str; 9] = [
-    "venue", "name", "limit", "from", "to", "lang", "as_of", "types", "wait_ms",
+const KEPT_PARAMS: [&str; 13] = [
+    "venue", "name", "limit", "from", "to", "every", "market", "runner", "source", "lang", "as_of",
+    "types", "wait_ms",
 ];
 
 static READS: Semaphore = Semaphore::const_new(READS_MAX);
@@ -57,7 +58,7 @@ impl PageRows {
     /// An empty page with the limit of a query.
     pub(super) fn of(query: &QueryParams) -> Result<Self, ApiError> {
         Ok(Self {
-            limit: query.limit(LIMIT_MAX)?.unwrap_or(LIMIT_MAX),
+            limit: query.count("limit", LIMIT_MAX)?.unwrap_or(LIMIT_MAX),
             ..Self::default()
         })
     }
@@ -152,9 +153,9 @@ pub(super) fn pages(
 }
 
 /// Reads a page on a thread of its own, so that it does not delay other requests.
-async fn read_page(
+pub(super) async fn read_page(
     request: ApiRequest,
-    read: fn(&ApiRequest) -> Result<Answer, ApiError>,
+    read: impl Fn(&ApiRequest) -> Result<Answer, ApiError> + Send + 'static,
 ) -> Result<Response, ApiError> {
     let permit = READS.acquire().await.map_err(ApiError::internal)?;
     let reading = spawn_blocking(move || {

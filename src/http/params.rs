@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::Uri;
 use axum::http::request::Parts;
-use events::{HorseNo, LanguageTag, RaceNumber, RacingDate};
+use events::{HorseNo, LanguageTag, Moment, RaceNumber, RacingDate};
 use jiff::SignedDuration;
 use percent_encoding::percent_decode_str;
 
@@ -156,12 +156,21 @@ impl QueryParams {
             .transpose()
     }
 
-    /// `limit` as a number from 1 to `max`.
-    pub(super) fn limit(&self, max: usize) -> Result<Option<usize>, ApiError> {
-        let parse = |text: &str| text.parse().ok().filter(|limit| (1..=max).contains(limit));
-        let invalid = || ApiError::InvalidParameter(format!("limit is 1 to {max}"));
-        let limit = self.get("limit").map(parse);
-        limit.map(|limit| limit.ok_or_else(invalid)).transpose()
+    /// A number of rows, from 1 to `max`.
+    pub(super) fn count(&self, name: &str, max: usize) -> Result<Option<usize>, ApiError> {
+        let parse = |text: &str| text.parse().ok().filter(|count| (1..=max).contains(count));
+        let invalid = || ApiError::InvalidParameter(format!("{name} is 1 to {max}"));
+        let count = self.get(name).map(parse);
+        count.map(|count| count.ok_or_else(invalid)).transpose()
+    }
+
+    /// The value of a parameter as a point in time.
+    pub(super) fn moment(&self, name: &str) -> Result<Option<Moment>, ApiError> {
+        let parse = |text: &str| {
+            let expected = format!("{name} is a time as in RFC 3339");
+            Moment::parse(text).map_err(|_| invalid_value(&expected, text))
+        };
+        self.get(name).map(parse).transpose()
     }
 
     /// The language of names that is asked for.

@@ -63,7 +63,9 @@ pub(super) async fn rejections(
         let message = "A page has either after or before, not both";
         return Err(ApiError::InvalidParameter(message.to_owned()));
     }
-    let limit = query.limit(PAGE_ROWS_MAX)?.unwrap_or(PAGE_ROWS_MAX);
+    let limit = query
+        .count("limit", PAGE_ROWS_MAX)?
+        .unwrap_or(PAGE_ROWS_MAX);
     let filter = RejectionFilter {
         code: query.get("code"),
         source: query.get("source"),

@@ -6,7 +6,7 @@ use axum::Extension;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use axum::routing::get;
-use events::{Moment, RaceNumber, RacingDate, VenueCode};
+use events::{RaceNumber, RacingDate, VenueCode};
 use tokio::sync::watch;
 
 use super::as_of::beyond;
@@ -39,7 +39,7 @@ async fn replay(
     let subscription = subscription(&query, filter(&query)?)?;
     let resume = resume_point(&query)?;
     let from = from(&query, resume.as_ref())?;
-    let to = moment(&query, "to")?;
+    let to = query.moment("to")?;
     let (control, controlled) = watch::channel(PlaybackControl {
         speed: speed(&query)?,
         is_paused: false,
@@ -84,13 +84,10 @@ fn part(query: &QueryParams) -> Result<Part, ApiError> {
 }
 
 fn from(query: &QueryParams, resume: Option<&ResumePoint>) -> Result<PlayFrom, ApiError> {
-    let from = moment(query, "from")?.map_or(PlayFrom::Start, PlayFrom::Time);
+    let from = query
+        .moment("from")?
+        .map_or(PlayFrom::Start, PlayFrom::Time);
     Ok(resume.map_or(from, |point| PlayFrom::After(point.seq)))
-}
-
-fn moment(query: &QueryParams, name: &str) -> Result<Option<Moment>, ApiError> {
-    let time = query.get(name).map(Moment::parse).transpose();
-    time.map_err(|error| ApiError::InvalidParameter(error.to_string()))
 }
 
 fn speed(query: &QueryParams) -> Result<f64, ApiError> {

@@ -173,7 +173,7 @@ impl ApiRequest {
     /// `read` may be called more than once.
     pub(super) fn answer(
         self,
-        read: fn(&Self) -> Result<Answer, ApiError>,
+        read: impl Fn(&Self) -> Result<Answer, ApiError>,
     ) -> Result<Response, ApiError> {
         let read = || self.translate(read(&self)?);
         let (answer, seq) = self.store.read_consistently(read)?;

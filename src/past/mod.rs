@@ -277,9 +277,8 @@ impl Past {
         last: u64,
     ) -> Result<BTreeSet<HorseNo>, PastError> {
         let subjects = ["race", "result"].map(|kind| format!("racing.{kind}.{race}"));
-        let messages = self.messages(subjects.into(), last).await?;
         let mut horses = BTreeSet::new();
-        for recorded in decode(messages).await? {
+        for recorded in self.events(subjects.into(), last).await? {
             match recorded.envelope.event {
                 Event::RaceDeclared(card) => {
                     horses.extend(card.runners.into_iter().map(|runner| runner.horse_no));
@@ -291,6 +290,23 @@ impl Past {
             }
         }
         Ok(horses)
+    }
+
+    /// The events about the odds of a race, among the messages up to `last`.
+    ///
+    /// # Errors
+    /// Returns a [`PastError`].
+    pub(crate) async fn quotes(
+        &self,
+        race: &RaceKey,
+        last: u64,
+    ) -> Result<Vec<Recorded>, PastError> {
+        self.events(vec![format!("racing.odds.{race}")], last).await
+    }
+
+    /// The events on some subjects up to a message, without rejected ones.
+    async fn events(&self, subjects: Vec<String>, last: u64) -> Result<Vec<Recorded>, PastError> {
+        decode(self.messages(subjects, last).await?).await
     }
 
     /// The message that the log stored last at or before a time, among those up to `last`: its sequence. 0 if there is

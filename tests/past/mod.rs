@@ -3,3 +3,4 @@
 mod as_of;
 mod mirror;
 mod replay;
+mod series;

@@ -14,7 +14,8 @@ use crate::live::message::{CardUpdate, DividendsUpdate, ResultUpdate, RunnerUpda
 use crate::live::quote::QuoteMessage;
 use crate::markets::OddsMarket;
 use crate::meetings::{ChosenMeeting, MeetingView};
-use crate::odds_board::{OddsBoard, OddsTick};
+use crate::odds_board::OddsBoard;
+use crate::odds_history::{OddsStep, OddsTick};
 use crate::odds_sources::OddsSources;
 use crate::race_card::RacecardRace;
 use crate::race_dividends::MeetingRaceDividends;
@@ -156,8 +157,12 @@ struct HorseList<'a> {
 struct OddsHistory<'a> {
     #[schemars(flatten)]
     board: OddsBoard<'a>,
-    /// The quotes in the order of the log.
+    /// The quotes in the order of the log; none with `every`.
     history: Vec<OddsTick<'a>>,
+    /// Only with `every`: the prices by steps, in the order of time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Vec<OddsStep>")]
+    steps: Option<Vec<OddsStep>>,
     #[schemars(flatten)]
     page: Page,
 }

@@ -1,7 +1,7 @@
 //! The parts of the OpenAPI document that operations refer to: parameters, headers, responses, and the schemas that are
 //! no views.
 
-use events::{EVENT_TYPES, HorseNo, LanguageTag, PoolCode, RaceNumber, RacingDate};
+use events::{EVENT_TYPES, HorseNo, LanguageTag, Moment, PoolCode, RaceNumber, RacingDate};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Value, json};
 
@@ -86,6 +86,7 @@ fn header_references(names: &[&str]) -> Value {
 pub(super) fn add_schemas(generator: &mut SchemaGenerator) {
     generator.subschema_for::<HorseNo>();
     generator.subschema_for::<LanguageTag>();
+    generator.subschema_for::<Moment>();
     generator.subschema_for::<PoolCode>();
     generator.subschema_for::<RaceNumber>();
     generator.subschema_for::<RacingDate>();
@@ -148,6 +149,13 @@ pub(super) fn parameters() -> Value {
         "lang": query("lang", "The language of names, where it is known; that of the feeder without it.", schema("LanguageTag")),
         "as_of": query("as_of", "The answer as it was after an event of the log: a sequence, a time, for the last event \
             that the log had then, or `off` where the path names a race, for the event by which it was off.", text()),
+        "source_of_quotes": query("source", "Only quotes of this source; of all without it. Steps have one, the primary source without it.", text()),
+        "runner": query("runner", "Only a runner, by horse or number; of other markets, the combinations with it.", text()),
+        "from_time": query("from", "Only what the log stored at this time or later.", schema("Moment")),
+        "to_time": query("to", "Only what the log stored before this time.", schema("Moment")),
+        "every": query("every", "The length of steps such as `1m`, at least `1s`: `steps` instead of quotes.", text()),
+        "last": query("last", "Only the newest rows, so many, newest first. Without `after` and `limit`.",
+            json!({ "type": "integer", "minimum": 1, "maximum": LIMIT_MAX })),
         "from": query("from", "The first date.", schema("RacingDate")),
         "to": query("to", "The last date.", schema("RacingDate")),
         "fresh": query("fresh", "The largest age of the views, a duration such as `10s`.",

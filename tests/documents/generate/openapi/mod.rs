@@ -102,8 +102,9 @@ fn paths() -> Value {
             .with(&["date", "race_number", "venue", "market", "source", "lang"]).answers("OddsBoard"),
         "/api/v1/odds/{date}/{race_number}/sources": Operation::new("getOddsSources", "Odds", "The sources that have quoted a race")
             .with(&["date", "race_number", "venue", "lang"]).answers("OddsSources"),
-        "/api/v1/odds/{date}/{race_number}/history": Operation::new("getOddsHistory", "Odds", "A race's odds board with its quotes, oldest first")
-            .with(&["date", "race_number", "venue", "lang"]).in_pages("after_row").answers("OddsHistory"),
+        "/api/v1/odds/{date}/{race_number}/history": Operation::new("getOddsHistory", "Odds", "A race's odds board with its quotes, oldest first, or with their prices by steps of time")
+            .with(&["date", "race_number", "venue", "market", "source_of_quotes", "runner", "from_time", "to_time", "every", "last", "lang"])
+            .in_pages("after_row").answers("OddsHistory"),
         "/api/v1/meetings": Operation::new("listMeetings", "Meetings", "Meetings, oldest first")
             .with(&["from", "to", "lang"]).in_pages("after").answers("MeetingList"),
         "/api/v1/changes": Operation::new("listChanges", "Changes", "The events of the log, with the paths whose answers each may have changed")
