@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use events::{Event, Moment, Odds, OddsQuoted, PoolCode, Recorded};
+use events::{Event, HorseNo, Moment, Odds, OddsQuoted, PoolCode, Recorded};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -127,23 +127,24 @@ pub struct StoredQuote<'a> {
     pub prices: Vec<&'a RawValue>,
 }
 
-/// A price of a quote: of a runner, or of a combination.
+/// What a price is of.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged)]
-pub enum Priced {
-    /// The win price of a horse.
-    Runner { horse_no: String },
-    /// The price of saddle-cloth numbers.
-    Combination { combination: Vec<u16> },
+pub struct Priced {
+    /// The horse whose win price it is; left out in another market.
+    #[schemars(with = "HorseNo")]
+    pub horse_no: Option<HorseNo>,
+    /// The saddle-cloth numbers in another market than win and place.
+    #[schemars(with = "Vec<u16>")]
+    pub combination: Option<Vec<u16>>,
 }
 
 impl Priced {
     /// Whether it is a runner, or a combination with it.
     pub fn has(&self, runner: &str, runner_number: u16) -> bool {
-        match self {
-            Self::Runner { horse_no } => horse_no == runner,
-            Self::Combination { combination } => combination.contains(&runner_number),
-        }
+        let horse_no = self.horse_no.as_ref().map(HorseNo::as_str);
+        let mut numbers = self.combination.iter().flatten();
+        horse_no == Some(runner) || numbers.any(|number| *number == runner_number)
     }
 }
 
@@ -165,8 +166,10 @@ pub struct OddsStep {
     /// The price before the first quote of the step, or that of the first quote of all; null without one.
     #[schemars(with = "Option<f64>")]
     open: Option<Odds>,
+    /// The highest price in the step, with that.
     #[schemars(with = "Option<f64>")]
     high: Option<Odds>,
+    /// The lowest one.
     #[schemars(with = "Option<f64>")]
     low: Option<Odds>,
     /// The price at the end of the step; null without one.
@@ -321,7 +324,7 @@ mod tests {
             let found: Vec<_> = rows
                 .iter()
                 .map(|step| {
-                    let Priced::Runner { horse_no } = &step.of else { panic!("{step:?}") };
+                    let horse_no = step.of.horse_no.as_ref().expect("a runner").as_str();
                     let prices = [step.open, step.high, step.low, step.close];
                     let from = step.from.timestamp().as_second();
                     (from, horse_no[1..].parse().expect("a number"), prices, step.quotes)

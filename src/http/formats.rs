@@ -12,9 +12,10 @@ use serde_json::value::RawValue;
 use super::error::ApiError;
 
 /// The lists of answers. For races, the lists that have the rows: a row is a runner.
-const LISTS: [(&[&str], &[&str]); 7] = [
+const LISTS: [(&[&str], &[&str]); 8] = [
     (&["races"], &["runners", "unplaced", "withdrawn"]),
     (&["form", "unplaced"], &[]),
+    (&["changes"], &[]),
     (&["steps"], &[]),
     (&["history"], &[]),
     (&["horses"], &[]),

@@ -219,6 +219,11 @@ async fn walk_parameters(walk: &mut Walk, railbird: &Railbird, path: &str) {
 
 /// Requests for a path of the API.
 async fn walk_api(walk: &mut Walk, railbird: &Railbird, path: &str, url: &str, small: &str) {
+    let responses = &walk.document["paths"][path]["get"]["responses"];
+    if responses["410"].is_object() {
+        let before_all = format!("{url}?as_of=1990-01-01T00:00:00Z");
+        walk.check(path, 410, &railbird.get(&before_all).await);
+    }
     for (status, header) in [
         (304, ("if-none-match", "*")),
         (400, ("railbird-min-seq", "soon")),

@@ -6,13 +6,13 @@ use crate::support::*;
 
 const PATH: &str = "/api/v1/odds/2026-10-03/1/history";
 
-fn quote(source: &str, second_of: u32, prices: &[f64]) -> Value {
+fn quote(source: &str, second_of: u64, prices: &[f64]) -> Value {
     let mut quote = odds("ST", 1, &second(second_of), prices);
     quote["source"] = json!(source);
     quote
 }
 
-fn pair(second_of: u32, combination: [u16; 2], price: f64) -> Value {
+fn pair(second_of: u64, combination: [u16; 2], price: f64) -> Value {
     let prices = json!([{ "combination": combination, "odds": price }]);
     let market = json!({ "market": "quinella", "prices": prices });
     event(
