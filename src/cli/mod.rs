@@ -45,6 +45,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use tokio::runtime::Builder;
 use tracing::Level;
 use tracing::subscriber::with_default;
 use tracing_subscriber::filter::{FilterExt, filter_fn};
@@ -56,6 +57,7 @@ use tracing_subscriber::{EnvFilter, Layer, fmt, registry};
 use self::secret::{NATS_VARIABLE, read_secret};
 use self::watch::Unwatchable;
 use crate::limits::plans::Plans;
+use crate::log::runtime::build_blocking;
 use crate::log::{Log, LogError, NatsConfig, Replicas};
 use crate::supervisor::TaskEnded;
 
@@ -317,7 +319,7 @@ fn exit_code(error: &anyhow::Error) -> u8 {
 
 /// Runs a command. What blocks a thread after its end is abandoned: a full disk may block one for a minute.
 fn run(command: Command) -> anyhow::Result<ExitCode> {
-    let runtime = tokio::runtime::Runtime::new()?;
+    let runtime = build_blocking(&mut Builder::new_multi_thread())?;
     let ended = runtime.block_on(execute(command));
     runtime.shutdown_timeout(RUNTIME_TIMEOUT);
     ended

@@ -2,7 +2,8 @@
 //!
 //! A serving thread takes new requests between two tasks. A busy log would delay them there.
 
-use std::io;
+use std::time::Duration;
+use std::{io, thread};
 
 use tokio::runtime::{Builder, Handle, Runtime};
 
@@ -20,7 +21,8 @@ impl DetachedRuntime {
     /// Returns the error of the operating system if it cannot start a thread.
     pub fn start(thread_name: &str, threads: usize) -> io::Result<Self> {
         let mut builder = Builder::new_multi_thread();
-        Self::build(builder.worker_threads(threads).thread_name(thread_name))
+        let named = builder.worker_threads(threads).thread_name(thread_name);
+        Ok(Self(Some(build_blocking(named)?)))
     }
 
     /// Builds one with timers and sockets.
@@ -40,6 +42,25 @@ impl DetachedRuntime {
     pub fn handle(&self) -> &Handle {
         self.runtime().handle()
     }
+}
+
+/// Builds a runtime that has a thread for work that blocks from the beginning, and keeps it. Without one, tokio panics
+/// when it cannot start a thread; with one, work waits.
+///
+/// # Errors
+/// Returns the error of the operating system if it cannot start a thread.
+pub(crate) fn build_blocking(builder: &mut Builder) -> io::Result<Runtime> {
+    // Where this thread cannot be started, that one could not be either.
+    let probe = thread::Builder::new().spawn(|| ())?;
+    probe
+        .join()
+        .map_err(|_| io::Error::other("a thread panicked"))?;
+    let runtime = builder
+        .enable_all()
+        .thread_keep_alive(Duration::MAX)
+        .build()?;
+    runtime.spawn_blocking(|| ());
+    Ok(runtime)
 }
 
 impl Drop for DetachedRuntime {

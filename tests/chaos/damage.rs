@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::budget::Budget;
 use super::quotes::Quotes;
+use super::replica::UNLIMITED;
 use crate::conformance::rng::Rng;
 use crate::support::*;
 
@@ -74,6 +75,18 @@ fn healed(budget: &mut Budget, column: &'static str, begun: Instant) {
     );
 }
 
+fn serve(nats: &Nats, data: &Path) -> Serving {
+    let flags = [
+        "--http",
+        "127.0.0.1:0",
+        "--nats",
+        &nats.url(),
+        "--plans",
+        UNLIMITED,
+    ];
+    Serving::start_with(&flags, data)
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn damaged_files_give_no_wrong_answer_and_are_healed() {
     let mut budget = Budget::of("damage", 3).with_an_hour("damages", DAMAGES_AN_HOUR);
@@ -81,7 +94,7 @@ async fn damaged_files_give_no_wrong_answer_and_are_healed() {
     let quotes = Quotes::begin(&nats).await;
     quotes.publish(&nats, 50).await;
     quotes.publish_large_cards(&nats).await;
-    let mut serving = Serving::start(&nats, data.path());
+    let mut serving = serve(&nats, data.path());
     until_valid(serving.http, &quotes.revoked).await;
     quotes.revoke(&nats).await;
     quotes.until_whole(&nats, &serving).await;
@@ -101,7 +114,7 @@ async fn damaged_files_give_no_wrong_answer_and_are_healed() {
         budget.step("while it does not run");
         damage_some(data.path(), &mut rng, &mut budget);
         let begun = Instant::now();
-        serving = Serving::start(&nats, data.path());
+        serving = serve(&nats, data.path());
         quotes.publish(&nats, 20).await;
         quotes.until_whole(&nats, &serving).await;
         healed(&mut budget, "ms until healed by a start", begun);

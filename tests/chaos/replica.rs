@@ -107,12 +107,14 @@ impl Replica {
     }
 }
 
+/// Plans without limits: rigs ask more often than a customer may.
+pub(super) const UNLIMITED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/bench/plans.toml");
+
 fn serve(command: Command, nats: &str, http: SocketAddr, data: &Path) -> Serving {
-    let unlimited = Path::new(env!("CARGO_MANIFEST_DIR")).join("bench/plans.toml");
-    let (http, plans) = (http.to_string(), unlimited.to_str().unwrap());
+    let http = http.to_string();
     let servers = (1 + nats.matches(',').count()).to_string();
     let flags = ["--http", &http, "--nats", nats, "--replicas", &servers];
-    let behind_a_balancer = ["--trusted-proxies", "127.0.0.1", "--plans", plans];
+    let behind_a_balancer = ["--trusted-proxies", "127.0.0.1", "--plans", UNLIMITED];
     let snapshots = ["--snapshot-secret", SNAPSHOT_SECRET];
     let flags = [&flags[..], &behind_a_balancer, &snapshots].concat();
     Serving::start_as(command, &flags, data)
