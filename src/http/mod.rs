@@ -17,7 +17,7 @@ mod descriptions;
 mod documents;
 mod entity_tag;
 mod error;
-mod formats;
+pub(crate) mod formats;
 #[cfg(feature = "fuzzing")]
 #[path = "../../tests/fuzz/doors/http.rs"]
 pub(crate) mod fuzzing;
