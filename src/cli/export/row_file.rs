@@ -1,0 +1,140 @@
+//! [`RowFile`]: a file of rows, which is written under another name until it is whole.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+use strum::Display;
+
+use super::columns::Columns;
+use super::journal::ExportedFile;
+use super::parquet_rows::ParquetRows;
+use crate::atomic_file::{draft_of, put_in_place};
+use crate::http::formats::RowFields;
+
+/// The format of files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Display, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
+pub(super) enum FileFormat {
+    /// RFC 4180, with a header.
+    Csv,
+    /// A JSON object on each line, as of the API: with its objects and lists.
+    Ndjson,
+    /// Compressed by Snappy.
+    Parquet,
+}
+
+/// Counts and digests what is written to a file.
+#[derive(Debug)]
+pub(super) struct DigestFile {
+    file: BufWriter<File>,
+    digest: blake3::Hasher,
+    bytes: u64,
+}
+
+impl Write for DigestFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.file.write(bytes)?;
+        self.digest.update(&bytes[..written]);
+        self.bytes += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+enum RowWriter {
+    Csv(Box<csv::Writer<DigestFile>>),
+    Ndjson(DigestFile),
+    Parquet(Box<ParquetRows>),
+}
+
+pub(super) struct RowFile {
+    path: PathBuf,
+    writer: RowWriter,
+    /// The position of each column.
+    indices: HashMap<String, usize>,
+    rows: u64,
+}
+
+impl RowFile {
+    pub(super) fn create(
+        path: PathBuf,
+        format: FileFormat,
+        columns: &Columns,
+    ) -> anyhow::Result<Self> {
+        let draft = draft_of(&path);
+        let file =
+            File::create(&draft).with_context(|| format!("cannot write {}", draft.display()))?;
+        let file = DigestFile {
+            file: BufWriter::new(file),
+            digest: blake3::Hasher::new(),
+            bytes: 0,
+        };
+        let names = columns.0.iter().map(|(name, _)| name);
+        let indices = names.clone().cloned().zip(0..).collect();
+        let writer = match format {
+            FileFormat::Ndjson => RowWriter::Ndjson(file),
+            FileFormat::Parquet => RowWriter::Parquet(Box::new(ParquetRows::new(file, columns)?)),
+            FileFormat::Csv => {
+                let mut csv = csv::WriterBuilder::new();
+                let mut csv = csv.terminator(csv::Terminator::CRLF).from_writer(file);
+                csv.write_record(names)?;
+                RowWriter::Csv(Box::new(csv))
+            }
+        };
+        Ok(Self {
+            path,
+            writer,
+            indices,
+            rows: 0,
+        })
+    }
+
+    /// Adds a row. Fields without a column are left out.
+    pub(super) fn write(&mut self, row: &RowFields<'_>) -> anyhow::Result<()> {
+        self.rows += 1;
+        if let RowWriter::Ndjson(file) = &mut self.writer {
+            return Ok(file.write_all(&row.line())?);
+        }
+        let mut texts = vec![None; self.indices.len()];
+        for (name, text) in row.columns()? {
+            if let Some(index) = self.indices.get(&name) {
+                texts[*index] = Some(text);
+            }
+        }
+        match &mut self.writer {
+            RowWriter::Parquet(parquet) => parquet.write(texts)?,
+            RowWriter::Csv(csv) => {
+                csv.write_record(texts.iter().map(|text| text.as_deref().unwrap_or_default()))?
+            }
+            RowWriter::Ndjson(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Puts the file in place, and returns what it is at this path in the export.
+    pub(super) fn finish(self, path: &str, horses: Vec<String>) -> anyhow::Result<ExportedFile> {
+        let mut file = match self.writer {
+            RowWriter::Csv(csv) => csv.into_inner().map_err(csv::IntoInnerError::into_error)?,
+            RowWriter::Ndjson(file) => file,
+            RowWriter::Parquet(parquet) => parquet.finish()?,
+        };
+        file.flush()?;
+        put_in_place(file.file.get_ref(), &self.path)?;
+        Ok(ExportedFile {
+            path: path.to_owned(),
+            rows: self.rows,
+            bytes: file.bytes,
+            blake3: file.digest.finalize().to_hex().to_string(),
+            horses,
+        })
+    }
+}
