@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, bail};
 use clap::Args;
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
 
 use super::WrongUse;
 use super::api_client::{ApiAccess, ApiClient, with_as_of};
@@ -46,19 +46,9 @@ pub(super) struct Diff {
     access: ApiAccess,
 }
 
-/// A change of a value in a resource.
-#[derive(Debug, Serialize)]
-struct ValueChange<'a> {
-    resource: &'a str,
-    /// Names of fields, and what identifies the objects of lists. Empty if the whole resource is new or gone.
-    path: String,
-    /// `None` if it is new.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    before: Option<&'a Value>,
-    /// `None` if it is gone.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    after: Option<&'a Value>,
-}
+/// A value that changed: its path, and what it was and is. The path has the names of fields, and what identifies the
+/// objects of lists; that of a whole resource is empty.
+type ValueChange<'a> = (String, Option<&'a Value>, Option<&'a Value>);
 
 #[derive(Deserialize)]
 struct ChangesPage {
@@ -104,13 +94,7 @@ impl Diff {
                 is_first = false;
                 let [before, after] = pages.map(|page| page.map(Value::Object));
                 let mut changes = Vec::new();
-                compare(
-                    &resource,
-                    String::new(),
-                    before.as_ref(),
-                    after.as_ref(),
-                    &mut changes,
-                );
+                compare(String::new(), before.as_ref(), after.as_ref(), &mut changes);
                 self.print(&resource, &changes);
             }
         }
@@ -121,13 +105,18 @@ impl Diff {
         if !self.json && !changes.is_empty() {
             result(resource);
         }
-        for change in changes {
+        for (path, before, after) in changes {
             if self.json {
-                result(serde_json::json!(change));
+                let mut change = json!({ "resource": resource, "path": path });
+                for (name, value) in [("before", before), ("after", after)] {
+                    if let Some(value) = value {
+                        change[name] = (*value).clone();
+                    }
+                }
+                result(change);
                 continue;
             }
-            let path = &change.path;
-            result(match (change.before, change.after) {
+            result(match (before, after) {
                 (None, _) if path.is_empty() => "  new".to_owned(),
                 (_, None) if path.is_empty() => "  gone".to_owned(),
                 (None, Some(after)) => format!("  {path}: new {after}"),
@@ -148,19 +137,24 @@ async fn changed(
     let mut resources = BTreeSet::new();
     let mut next = format!("/api/v1/changes?after={before}");
     loop {
-        let page = client.page(&next).await?;
-        let page: (ChangesPage, _) = page.context("the service has no /api/v1/changes")?;
-        let (page, following) = page;
-        let is_last = !page.more || page.after >= after;
-        let changes = page.changes.into_iter();
-        let changes = changes.filter(|change| change.seq <= after);
+        let page: Option<(ChangesPage, String)> = client.page(&next).await?;
+        let page = page.context("the service has no /api/v1/changes")?;
+        let (
+            ChangesPage {
+                changes,
+                after: reached,
+                more,
+            },
+            following,
+        ) = page;
+        let changes = changes.into_iter().filter(|change| change.seq <= after);
         resources.extend(changes.flat_map(|change| change.resources));
         if resources.len() > RESOURCES_MAX {
             bail!(WrongUse(format!(
                 "more than {RESOURCES_MAX} resources may have changed: choose places that are nearer"
             )));
         }
-        if is_last {
+        if !more || reached >= after {
             return Ok(resources);
         }
         next = following;
@@ -204,7 +198,6 @@ fn keep_rows(pages: &mut [Option<Map<String, Value>>; 2]) {
 
 /// Adds the changes below a path.
 fn compare<'a>(
-    resource: &'a str,
     path: String,
     before: Option<&'a Value>,
     after: Option<&'a Value>,
@@ -213,52 +206,33 @@ fn compare<'a>(
     if before == after {
         return;
     }
-    let parts = before.and_then(parts).zip(after.and_then(parts));
-    let Some((before_parts, after_parts)) = parts else {
-        changes.push(ValueChange {
-            resource,
-            path,
-            before,
-            after,
-        });
-        return;
+    let Some((old, new)) = before.and_then(parts).zip(after.and_then(parts)) else {
+        return changes.push((path, before, after));
     };
-    let names: BTreeSet<_> = before_parts.keys().chain(after_parts.keys()).collect();
+    let names: BTreeSet<_> = old.keys().chain(new.keys()).collect();
     for name in names {
-        let (before, after) = (before_parts.get(name), after_parts.get(name));
-        let path = format!("{path}/{name}");
-        compare(resource, path, before.copied(), after.copied(), changes);
+        let (before, after) = (old.get(name).copied(), new.get(name).copied());
+        compare(format!("{path}/{name}"), before, after, changes);
     }
 }
 
-/// The fields of an object, or the objects of a list by what identifies them. `None` if it is neither.
+/// The fields of an object, or the objects of a list by what identifies them. `None` if it is neither, or two objects
+/// share what identifies them.
 fn parts(value: &Value) -> Option<BTreeMap<String, &Value>> {
-    match value {
-        Value::Object(fields) => Some(
-            fields
-                .iter()
-                .map(|(name, value)| (name.clone(), value))
-                .collect(),
-        ),
-        Value::Array(rows) => {
-            let parts = rows.iter().map(|row| Some((identity(row)?, row)));
-            let parts: BTreeMap<_, _> = parts.collect::<Option<_>>()?;
-            // Rows that share an identity are compared as a whole list.
-            (parts.len() == rows.len()).then_some(parts)
-        }
-        _ => None,
+    if let Value::Object(fields) = value {
+        let fields = fields.iter().map(|(name, value)| (name.clone(), value));
+        return Some(fields.collect());
     }
+    let rows = value.as_array()?;
+    let parts = rows.iter().map(|row| Some((identity(row)?, row)));
+    let parts: BTreeMap<_, _> = parts.collect::<Option<_>>()?;
+    (parts.len() == rows.len()).then_some(parts)
 }
 
 fn identity(row: &Value) -> Option<String> {
     let mut identities = IDENTITIES.iter();
     let names = identities.find(|names| row.get(names[0]).is_some())?;
-    let values = names
-        .iter()
-        .filter_map(|name| row.get(name))
-        .map(|value| match value {
-            Value::String(text) => text.clone(),
-            other => other.to_string(),
-        });
-    Some(values.collect::<Vec<_>>().join(","))
+    let values = names.iter().filter_map(|name| row.get(name));
+    let texts = values.map(|value| value.as_str().map_or(value.to_string(), str::to_owned));
+    Some(texts.collect::<Vec<_>>().join(","))
 }

@@ -8,18 +8,8 @@ use serde_json::Value;
 use crate::http::formats::{LIST, OF_PAGE, RowLists};
 
 /// The columns that stand first, where a kind has them. The others follow by name.
-const FIRST: [&str; 10] = [
-    "date",
-    "venue_code",
-    "venue",
-    "race_number",
-    "list",
-    "position",
-    "horse_no",
-    "horse_name",
-    "pool",
-    "combination",
-];
+const FIRST: &str =
+    "date venue_code venue race_number list position horse_no horse_name pool combination";
 
 /// The type of a column. Lists are text, JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,8 +48,8 @@ impl Columns {
         }
         let mut columns = Vec::new();
         flatten(document, "", &fields, &mut columns);
-        let rank = |name: &String| FIRST.iter().position(|first| first == name);
-        columns.sort_by_key(|(name, _)| (rank(name).unwrap_or(FIRST.len()), name.clone()));
+        let rank = |name: &String| FIRST.split(' ').position(|first| first == name);
+        columns.sort_by_key(|(name, _)| (rank(name).unwrap_or(usize::MAX), name.clone()));
         Some(Self(columns))
     }
 }
@@ -99,18 +89,19 @@ fn resolve<'a>(document: &'a Value, mut schema: &'a Value) -> &'a Value {
 }
 
 fn type_of(schema: &Value) -> ColumnType {
-    let types = [
-        ("integer", ColumnType::Integer),
-        ("number", ColumnType::Number),
-        ("boolean", ColumnType::Boolean),
-    ];
-    let found = types.into_iter().find(|(name, _)| is_type(schema, name));
-    found.map_or(ColumnType::Text, |(_, of)| of)
+    match () {
+        () if is_type(schema, "integer") => ColumnType::Integer,
+        () if is_type(schema, "number") => ColumnType::Number,
+        () if is_type(schema, "boolean") => ColumnType::Boolean,
+        () => ColumnType::Text,
+    }
 }
 
+/// Whether a schema has a type, alone or among others, such as `null`.
 fn is_type(schema: &Value, name: &str) -> bool {
-    match &schema["type"] {
-        Value::Array(types) => types.iter().any(|of| of == name),
-        of => of == name,
-    }
+    let types = &schema["type"];
+    types == name
+        || types
+            .as_array()
+            .is_some_and(|types| types.contains(&name.into()))
 }

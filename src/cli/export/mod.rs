@@ -2,11 +2,10 @@
 
 mod columns;
 mod journal;
-mod meeting;
 mod parquet_rows;
 mod row_file;
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashSet};
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
@@ -18,8 +17,7 @@ use serde_json::Value;
 use strum::Display;
 
 use self::columns::Columns;
-use self::journal::{ExportJournal, ExportRequest, Opened};
-use self::meeting::MeetingRaces;
+use self::journal::{ExportJournal, ExportManifest};
 use self::row_file::{FileFormat, RowFile};
 use super::WrongUse;
 use super::api_client::{ApiAccess, ApiClient, with_as_of};
@@ -35,12 +33,21 @@ use crate::http::formats::{FORM, RACES, RowFields, RowLists};
                   railbird export results form --out all --url https://odds.example.org --api-key-file key.txt"
 )]
 pub(super) struct Export {
-    /// What to export.
-    #[arg(required = true, value_name = "KIND")]
-    kinds: Vec<ExportKind>,
+    #[command(flatten)]
+    request: ExportRequest,
     /// The folder for the files. It is created.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
+    #[command(flatten)]
+    access: ApiAccess,
+}
+
+/// What is exported. A folder has the files of one request.
+#[derive(Debug, Clone, PartialEq, Eq, Args, Serialize, Deserialize)]
+struct ExportRequest {
+    /// What to export.
+    #[arg(required = true, value_name = "KIND")]
+    kinds: Vec<ExportKind>,
     /// The first day of meetings.
     #[arg(long, value_name = "DATE", value_parser = RacingDate::parse)]
     from: Option<RacingDate>,
@@ -52,12 +59,14 @@ pub(super) struct Export {
     venues: Vec<String>,
     /// Export what was served then: a sequence of the log, or a time such as 2026-11-21T06:32:00Z. The default is now.
     #[arg(long, value_name = "PLACE")]
+    #[serde(rename = "as_of_given")]
     as_of: Option<String>,
     /// The format of the files.
     #[arg(long, value_enum, default_value_t = FileFormat::Parquet)]
     format: FileFormat,
-    #[command(flatten)]
-    access: ApiAccess,
+    /// Scheme, host and port of the service.
+    #[arg(skip)]
+    url: String,
 }
 
 /// What files are about.
@@ -80,20 +89,24 @@ enum ExportKind {
 }
 
 impl ExportKind {
-    /// The path of the rows as the OpenAPI document has it, and the lists in its answers.
-    fn source(self) -> (&'static str, RowLists) {
+    /// The path of the rows as the OpenAPI document has it, the lists in its answers, and the kinds whose rows name the
+    /// races or horses of a meeting.
+    fn source(self) -> (&'static str, RowLists, &'static [Self]) {
+        const QUOTES: RowLists = &[&["history"], &["runners"]];
         match self {
-            Self::Results => ("/api/v1/results", RACES),
-            Self::Racecards => ("/api/v1/racecards", RACES),
+            Self::Results => ("/api/v1/results", RACES, &[]),
+            Self::Racecards => ("/api/v1/racecards", RACES, &[]),
             Self::Odds => (
                 "/api/v1/odds/{date}/{race_number}/history",
-                &[&["history"], &["runners"]],
+                QUOTES,
+                &[Self::Racecards, Self::Results],
             ),
             Self::Dividends => (
                 "/api/v1/results/{date}/{race_number}/dividends",
                 &[&["dividends"]],
+                &[Self::Results],
             ),
-            Self::Form => ("/api/v1/horses/{horse_no}/form", FORM),
+            Self::Form => ("/api/v1/horses/{horse_no}/form", FORM, &[Self::Results]),
         }
     }
 }
@@ -102,92 +115,40 @@ impl Export {
     /// Exports what is not exported yet.
     ///
     /// # Errors
-    /// Returns [`WrongUse`] if the folder has another export, [`NoService`](super::api_client::NoService), and an error
-    /// if there is no meeting, the service does not answer a request, or a file cannot be written.
+    /// Returns [`WrongUse`] if there is no meeting, or the folder has another export,
+    /// [`NoService`](super::api_client::NoService), and an error if the service rejects a request, or a file cannot be
+    /// written.
     pub(super) async fn run(self) -> anyhow::Result<()> {
         let mut client = self.access.client()?;
-        let kinds: BTreeSet<_> = self.kinds.into_iter().collect();
-        let request = ExportRequest {
-            url: client.address.clone(),
-            kinds: kinds.into_iter().collect(),
-            format: self.format,
-            from: self.from,
-            to: self.to,
-            venues: self.venues,
-            as_of_given: self.as_of,
+        let mut request = self.request;
+        request.kinds.sort_unstable();
+        request.kinds.dedup();
+        request.url.clone_from(&client.address);
+        let as_of = client.seq_of(request.as_of.as_deref()).await?;
+        // The service may be of another version than this command.
+        let document = client.get("/openapi.json").await?;
+        let document = document.context("the service has no /openapi.json")?;
+        let document: Value = serde_json::from_slice(&document.body)?;
+        let columns = request.kinds.iter().map(|kind| {
+            let (path, lists, _) = kind.source();
+            let columns = Columns::of_rows(&document, path, lists);
+            let unknown = || format!("the service has no {path} in its /openapi.json");
+            Ok((*kind, columns.with_context(unknown)?))
+        });
+        let manifest = ExportManifest {
+            as_of,
+            columns: columns.collect::<anyhow::Result<_>>()?,
+            request,
+            files: Vec::new(),
         };
-        let (journal, meetings, horses) = match ExportJournal::open(&self.out, &request)? {
-            Opened::Finished(files) => {
-                result(format_args!("all {files} files are there already"));
-                return Ok(());
-            }
-            Opened::Resumed(journal, horses) => {
-                let meetings = meetings(&mut client, &request, journal.seq()).await?;
-                (journal, meetings, horses)
-            }
-            Opened::New(new) => {
-                let seq = client.seq_of(request.as_of_given.as_deref()).await?;
-                let meetings = meetings(&mut client, &request, seq).await?;
-                let columns = columns_of(&mut client, &request).await?;
-                (new.begin(request, seq, columns)?, meetings, HashSet::new())
-            }
-        };
+        let (journal, horses) = ExportJournal::open(&self.out, manifest)?;
         let exporter = Exporter {
             client,
             journal,
             horses,
         };
-        exporter.run(&meetings).await
+        exporter.run().await
     }
-}
-
-/// The meetings that are exported, as of an event.
-async fn meetings(
-    client: &mut ApiClient,
-    request: &ExportRequest,
-    seq: u64,
-) -> anyhow::Result<Vec<MeetingFacts>> {
-    // Days are listed as of now, and read as of then one by one: to list all as of then folds all of them at once.
-    let from = request.from.map(|date| format!("from={date}&"));
-    let to = request.to.map(|date| format!("to={date}&"));
-    let (from, to) = (from.unwrap_or_default(), to.unwrap_or_default());
-    let mut next = format!("/api/v1/meetings?{from}{to}limit=1000");
-    let mut dates = BTreeSet::new();
-    while !next.is_empty() {
-        let page: MeetingPage;
-        (page, next) = client.page(&next).await?.unwrap_or_default();
-        dates.extend(page.meetings.into_iter().map(|meeting| meeting.date));
-    }
-    let mut meetings = Vec::new();
-    for date in dates {
-        let path = format!("/api/v1/meetings?from={date}&to={date}");
-        let page = client.page(&with_as_of(&path, &seq.to_string())).await?;
-        let (page, _): (MeetingPage, _) = page.unwrap_or_default();
-        let page = page.meetings.into_iter();
-        meetings.extend(page.filter(|meeting| request.has(meeting)));
-    }
-    if meetings.is_empty() {
-        let none = "no meeting is known then and there: see --from, --to, --venue and --as-of";
-        bail!(WrongUse(none.to_owned()));
-    }
-    Ok(meetings)
-}
-
-/// The columns of each kind, by the document of the service: it may be of another version.
-async fn columns_of(
-    client: &mut ApiClient,
-    request: &ExportRequest,
-) -> anyhow::Result<BTreeMap<ExportKind, Columns>> {
-    let document = client.get("/openapi.json").await?;
-    let document = document.context("the service has no /openapi.json")?;
-    let document: Value = serde_json::from_slice(&document.body)?;
-    let columns = request.kinds.iter().map(|kind| {
-        let (path, lists) = kind.source();
-        let columns = Columns::of_rows(&document, path, lists);
-        let unknown = || format!("the service has no {path} in its /openapi.json");
-        Ok((*kind, columns.with_context(unknown)?))
-    });
-    columns.collect()
 }
 
 /// An export that is under way.
@@ -199,30 +160,66 @@ struct Exporter {
 }
 
 impl Exporter {
-    async fn run(mut self, meetings: &[MeetingFacts]) -> anyhow::Result<()> {
-        let request = self.journal.request().clone();
-        let mut done = 0;
-        let mut progress =
-            Progress::new("exporting", (meetings.len() * request.kinds.len()) as u64);
-        for meeting in meetings {
-            let mut races = None;
-            for kind in &request.kinds {
-                let (date, code) = (meeting.date, &meeting.venue_code);
-                let path = format!("{kind}/{date}-{code}.{}", request.format);
-                if !self.journal.has(&path) {
-                    let exporting = self.export(*kind, &path, meeting, &mut races);
-                    exporting
-                        .await
-                        .with_context(|| format!("cannot export {path}"))?;
-                }
-                done += 1;
-                progress.set(done);
+    async fn run(mut self) -> anyhow::Result<()> {
+        let request = self.journal.manifest.request.clone();
+        let meetings = self.meetings(&request).await?;
+        let total = meetings.len() * request.kinds.len();
+        let mut progress = Progress::new("exporting", total as u64);
+        let files = meetings.iter().flat_map(|meeting| {
+            let kinds = request.kinds.iter();
+            kinds.map(move |kind| (meeting, *kind))
+        });
+        for ((meeting, kind), done) in files.zip(1..) {
+            let MeetingFacts {
+                date, venue_code, ..
+            } = meeting;
+            let path = format!("{kind}/{date}-{venue_code}.{}", request.format);
+            if !self.journal.has(&path) {
+                let exported = self.export(kind, &path, meeting).await;
+                exported.with_context(|| format!("cannot export {path}"))?;
             }
+            progress.set(done);
         }
         drop(progress);
-        let (files, rows, seq) = self.journal.finish()?;
-        result(format_args!("{files} files with {rows} rows as of {seq}"));
+        self.journal.write_manifest()?;
+        let ExportManifest { as_of, files, .. } = &self.journal.manifest;
+        let rows: u64 = files.iter().map(|file| file.rows).sum();
+        result(format_args!(
+            "{} files with {rows} rows as of {as_of}",
+            files.len()
+        ));
         Ok(())
+    }
+
+    /// The meetings that are exported, as of the export.
+    async fn meetings(&mut self, request: &ExportRequest) -> anyhow::Result<Vec<MeetingFacts>> {
+        #[derive(Default, Deserialize)]
+        struct MeetingPage {
+            meetings: Vec<MeetingFacts>,
+        }
+        // Days are listed as of now, and read as of then one by one: to list all as of then folds all of them at once.
+        let from = request.from.map(|date| format!("from={date}&"));
+        let to = request.to.map(|date| format!("to={date}&"));
+        let (from, to) = (from.unwrap_or_default(), to.unwrap_or_default());
+        let mut next = format!("/api/v1/meetings?{from}{to}limit=1000");
+        let mut dates = BTreeSet::new();
+        while !next.is_empty() {
+            let page: MeetingPage;
+            (page, next) = self.client.page(&next).await?.unwrap_or_default();
+            dates.extend(page.meetings.into_iter().map(|meeting| meeting.date));
+        }
+        let mut meetings = Vec::new();
+        for date in dates {
+            let path = self.as_of(&format!("/api/v1/meetings?from={date}&to={date}"));
+            let (page, _): (MeetingPage, _) = self.client.page(&path).await?.unwrap_or_default();
+            let page = page.meetings.into_iter();
+            meetings.extend(page.filter(|meeting| is_at(meeting, &request.venues)));
+        }
+        if meetings.is_empty() {
+            let none = "no meeting is known then and there: see --from, --to, --venue and --as-of";
+            bail!(WrongUse(none.to_owned()));
+        }
+        Ok(meetings)
     }
 
     /// Writes the file of a meeting.
@@ -231,47 +228,68 @@ impl Exporter {
         kind: ExportKind,
         path: &str,
         meeting: &MeetingFacts,
-        races: &mut Option<MeetingRaces>,
     ) -> anyhow::Result<()> {
-        let needs_races = !matches!(kind, ExportKind::Results | ExportKind::Racecards);
-        if needs_races && races.is_none() {
-            *races = Some(MeetingRaces::read(self, meeting).await?);
+        let (date, code) = (meeting.date, &meeting.venue_code);
+        let (resource, lists, named_by) = kind.source();
+        let is_form = kind == ExportKind::Form;
+        let (field, rows): (_, RowLists) = match is_form {
+            true => ("horse_no", RACES),
+            false => ("race_number", &[&["races"]]),
+        };
+        let of_meeting = format!("?from={date}&to={date}&venue={code}");
+        // The races, or the horses whose form is not exported yet, in the order of the API.
+        let mut named: Vec<String> = Vec::new();
+        for of in named_by {
+            let path = of.source().0.to_owned() + &of_meeting;
+            let reading = self.rows(&path, rows, |row| {
+                let value = row.get(field).map(|json| json.trim_matches('"'));
+                let value = value.filter(|value| named.iter().all(|known| known != value));
+                named.extend(value.map(str::to_owned));
+                Ok(())
+            });
+            reading.await?;
         }
-        let none = MeetingRaces::default();
-        let races = races.as_ref().unwrap_or(&none);
-        let mut horses = Vec::new();
-        if kind == ExportKind::Form {
-            let all = races.horses.iter().cloned();
-            horses = all.filter(|horse| !self.horses.contains(horse)).collect();
+        named.retain(|horse| !is_form || !self.horses.contains(horse));
+        let venue = if is_form {
+            String::new()
+        } else {
+            format!("?venue={code}")
+        };
+        let of_date = resource.replace("{date}", &date.to_string()) + &venue;
+        let paths = named
+            .iter()
+            .map(|name| of_date.replace(&format!("{{{field}}}"), name));
+        let paths: Vec<String> = match named_by {
+            [] => vec![resource.to_owned() + &of_meeting],
+            _ => paths.collect(),
+        };
+        let mut file = self.journal.create(kind, path)?;
+        for path in paths {
+            let rows = self.rows(&path, lists, |row| file.write(row));
+            rows.await?;
         }
-        let columns = self.journal.columns(kind);
-        let mut file =
-            RowFile::create(self.journal.path_of(path)?, self.journal.format(), columns)?;
-        for resource in races.resources(kind, meeting, &horses) {
-            self.add(&mut file, self.as_of(&resource), kind.source().1)
-                .await?;
-        }
-        self.horses.extend(horses.iter().cloned());
-        self.journal.add(file.finish(path, horses)?)
+        named.retain(|_| is_form);
+        self.horses.extend(named.iter().cloned());
+        self.journal.add(file.finish(path, named)?)
     }
 
-    /// Adds the rows of all pages of a resource to a file. One that does not exist has none.
-    async fn add(
+    /// Reads the rows of all pages of a resource as of the export. One that did not exist has none.
+    async fn rows(
         &mut self,
-        file: &mut RowFile,
-        path: String,
+        path: &str,
         lists: RowLists,
+        mut read: impl FnMut(&RowFields<'_>) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
-        let mut next = path;
+        let mut next = self.as_of(path);
         while !next.is_empty() {
             let Some(answer) = self.client.get(&next).await? else {
-                return Ok(());
+                break;
             };
             let not_rows = || format!("the answer of {next} has no rows");
             let answer: RowFields<'_> =
                 serde_json::from_slice(&answer.body).with_context(not_rows)?;
             for row in answer.rows(lists).with_context(not_rows)? {
-                file.write(&row)?;
+                read(&row)?;
             }
             let following = answer.get("next").map(|next| serde_json::from_str(next));
             next = following.transpose()?.unwrap_or_default();
@@ -281,11 +299,13 @@ impl Exporter {
 
     /// A path, as of the event of the export.
     fn as_of(&self, path: &str) -> String {
-        with_as_of(path, &self.journal.seq().to_string())
+        with_as_of(path, &self.journal.manifest.as_of.to_string())
     }
 }
 
-#[derive(Default, Deserialize)]
-struct MeetingPage {
-    meetings: Vec<MeetingFacts>,
+/// Whether a meeting is at one of the venues, or there are none.
+fn is_at(meeting: &MeetingFacts, venues: &[String]) -> bool {
+    let names = [meeting.venue_code.as_str(), &meeting.venue];
+    let is_at = |venue: &String| names.iter().any(|name| name.eq_ignore_ascii_case(venue));
+    venues.is_empty() || venues.iter().any(is_at)
 }

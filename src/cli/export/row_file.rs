@@ -30,18 +30,15 @@ pub(super) enum FileFormat {
 }
 
 /// Counts and digests what is written to a file.
-#[derive(Debug)]
 pub(super) struct DigestFile {
     file: BufWriter<File>,
     digest: blake3::Hasher,
-    bytes: u64,
 }
 
 impl Write for DigestFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.file.write(bytes)?;
         self.digest.update(&bytes[..written]);
-        self.bytes += written as u64;
         Ok(written)
     }
 
@@ -52,7 +49,7 @@ impl Write for DigestFile {
 
 enum RowWriter {
     Csv(Box<csv::Writer<DigestFile>>),
-    Ndjson(DigestFile),
+    Ndjson(Box<DigestFile>),
     Parquet(Box<ParquetRows>),
 }
 
@@ -71,17 +68,16 @@ impl RowFile {
         columns: &Columns,
     ) -> anyhow::Result<Self> {
         let draft = draft_of(&path);
-        let file =
-            File::create(&draft).with_context(|| format!("cannot write {}", draft.display()))?;
+        let file = File::create(&draft);
+        let file = file.with_context(|| format!("cannot write {}", draft.display()))?;
         let file = DigestFile {
             file: BufWriter::new(file),
             digest: blake3::Hasher::new(),
-            bytes: 0,
         };
         let names = columns.0.iter().map(|(name, _)| name);
         let indices = names.clone().cloned().zip(0..).collect();
         let writer = match format {
-            FileFormat::Ndjson => RowWriter::Ndjson(file),
+            FileFormat::Ndjson => RowWriter::Ndjson(Box::new(file)),
             FileFormat::Parquet => RowWriter::Parquet(Box::new(ParquetRows::new(file, columns)?)),
             FileFormat::Csv => {
                 let mut csv = csv::WriterBuilder::new();
@@ -101,9 +97,6 @@ impl RowFile {
     /// Adds a row. Fields without a column are left out.
     pub(super) fn write(&mut self, row: &RowFields<'_>) -> anyhow::Result<()> {
         self.rows += 1;
-        if let RowWriter::Ndjson(file) = &mut self.writer {
-            return Ok(file.write_all(&row.line())?);
-        }
         let mut texts = vec![None; self.indices.len()];
         for (name, text) in row.columns()? {
             if let Some(index) = self.indices.get(&name) {
@@ -113,9 +106,9 @@ impl RowFile {
         match &mut self.writer {
             RowWriter::Parquet(parquet) => parquet.write(texts)?,
             RowWriter::Csv(csv) => {
-                csv.write_record(texts.iter().map(|text| text.as_deref().unwrap_or_default()))?
+                csv.write_record(texts.into_iter().map(Option::unwrap_or_default))?
             }
-            RowWriter::Ndjson(_) => {}
+            RowWriter::Ndjson(file) => file.write_all(&row.line())?,
         }
         Ok(())
     }
@@ -124,7 +117,7 @@ impl RowFile {
     pub(super) fn finish(self, path: &str, horses: Vec<String>) -> anyhow::Result<ExportedFile> {
         let mut file = match self.writer {
             RowWriter::Csv(csv) => csv.into_inner().map_err(csv::IntoInnerError::into_error)?,
-            RowWriter::Ndjson(file) => file,
+            RowWriter::Ndjson(file) => *file,
             RowWriter::Parquet(parquet) => parquet.finish()?,
         };
         file.flush()?;
@@ -132,7 +125,7 @@ impl RowFile {
         Ok(ExportedFile {
             path: path.to_owned(),
             rows: self.rows,
-            bytes: file.bytes,
+            bytes: file.digest.count(),
             blake3: file.digest.finalize().to_hex().to_string(),
             horses,
         })
