@@ -14,8 +14,8 @@ use crate::http::formats::OF_PAGE;
 
 /// The resources that may have changed: some weeks, in some ten megabytes.
 const RESOURCES_MAX: usize = 100_000;
-/// The fields that identify an object in a list, each with further ones that it may have: of runners, races, statements,
-/// dividends, meetings, and the sources of odds.
+/// The fields that identify an object in a list, each with further ones that it may have: of runners, races,
+/// statements, dividends, meetings, and the sources of odds.
 const IDENTITIES: [&[&str]; 6] = [
     &["horse_no"],
     &["race_number", "date", "venue_code"],

@@ -27,8 +27,8 @@ async fn changes(railbird: &Railbird, a: &str, b: &str) -> Vec<[Value; 4]> {
         .collect()
 }
 
-#[tokio::test]
-async fn an_amendment_and_a_withdrawal_are_shown_field_by_field() {
+/// A service, and the places before and after what happens to its races.
+async fn amended() -> (Nats, Railbird, u64, u64) {
     let nats = Nats::start();
     let railbird = Railbird::start(&nats).await;
     let before = [
@@ -50,6 +50,12 @@ async fn an_amendment_and_a_withdrawal_are_shown_field_by_field() {
     ];
     let b = nats.publish(after).await;
     railbird.until_seq(b).await;
+    (nats, railbird, a, b)
+}
+
+#[tokio::test]
+async fn an_amendment_and_a_withdrawal_are_shown_field_by_field() {
+    let (nats, railbird, a, b) = amended().await;
     let (first, last) = (a.to_string(), b.to_string());
     let found = changes(&railbird, &first, &last).await;
     let has = |resource: &str, path: &str, before: Value, after: Value| {

@@ -1,4 +1,4 @@
-//! [`Columns`]: the columns of rows, by the schemas in the OpenAPI document.
+//! [`ExportColumns`]: the columns of rows, by the schemas in the OpenAPI document.
 
 use std::collections::BTreeMap;
 
@@ -23,12 +23,12 @@ pub(super) enum ColumnType {
 
 /// The names and types of columns, in their order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Columns(pub(super) Vec<(String, ColumnType)>);
+pub(super) struct ExportColumns(pub(super) Vec<(String, ColumnType)>);
 
 /// The schemas of fields, by name.
-type Fields<'a> = BTreeMap<String, &'a Value>;
+type SchemaFields<'a> = BTreeMap<String, &'a Value>;
 
-impl Columns {
+impl ExportColumns {
     /// The columns of the rows in the answers of a path, as [`RowFields`](crate::http::formats::RowFields) makes them.
     /// `None` if the document has no such path.
     pub(super) fn of_rows(document: &Value, path: &str, lists: RowLists) -> Option<Self> {
@@ -57,7 +57,7 @@ impl Columns {
 fn flatten(
     document: &Value,
     prefix: &str,
-    fields: &Fields<'_>,
+    fields: &SchemaFields<'_>,
     columns: &mut Vec<(String, ColumnType)>,
 ) {
     for (name, schema) in fields {
@@ -70,7 +70,7 @@ fn flatten(
 }
 
 /// The fields of an object.
-fn properties<'a>(document: &'a Value, schema: &'a Value) -> Option<Fields<'a>> {
+fn properties<'a>(document: &'a Value, schema: &'a Value) -> Option<SchemaFields<'a>> {
     let fields = schema.get("properties")?.as_object()?.iter();
     Some(
         fields

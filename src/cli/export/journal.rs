@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
-use super::columns::Columns;
-use super::{ExportKind, ExportRequest, RowFile, WrongUse};
+use super::columns::ExportColumns;
+use super::row_file::{ExportedFile, RowFile};
+use super::{ExportKind, ExportRequest, WrongUse};
 use crate::atomic_file::{draft_of, put_in_place};
 
 /// A line for the export, then one for each file that is in place.
@@ -23,21 +24,8 @@ pub(super) struct ExportManifest {
     pub(super) as_of: u64,
     #[serde(flatten)]
     pub(super) request: ExportRequest,
-    pub(super) columns: BTreeMap<ExportKind, Columns>,
+    pub(super) columns: BTreeMap<ExportKind, ExportColumns>,
     pub(super) files: Vec<ExportedFile>,
-}
-
-/// A file that is in place.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct ExportedFile {
-    pub(super) path: String,
-    pub(super) rows: u64,
-    pub(super) bytes: u64,
-    /// BLAKE3, hexadecimal.
-    pub(super) blake3: String,
-    /// The horses of a file of form. Only the journal has them.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) horses: Vec<String>,
 }
 
 #[derive(Debug)]

@@ -1,6 +1,7 @@
 //! `railbird export`: writes what the API serves to files, a file for each meeting and kind.
 
 mod columns;
+mod digest_file;
 mod journal;
 mod parquet_rows;
 mod row_file;
@@ -16,9 +17,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use strum::Display;
 
-use self::columns::Columns;
+use self::columns::ExportColumns;
 use self::journal::{ExportJournal, ExportManifest};
-use self::row_file::{FileFormat, RowFile};
+use self::row_file::FileFormat;
 use super::WrongUse;
 use super::api_client::{ApiAccess, ApiClient, with_as_of};
 use super::report::{Progress, result};
@@ -131,7 +132,7 @@ impl Export {
         let document: Value = serde_json::from_slice(&document.body)?;
         let columns = request.kinds.iter().map(|kind| {
             let (path, lists, _) = kind.source();
-            let columns = Columns::of_rows(&document, path, lists);
+            let columns = ExportColumns::of_rows(&document, path, lists);
             let unknown = || format!("the service has no {path} in its /openapi.json");
             Ok((*kind, columns.with_context(unknown)?))
         });

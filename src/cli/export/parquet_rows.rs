@@ -9,21 +9,21 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::parser::parse_message_type;
 
-use super::columns::{ColumnType, Columns};
-use super::row_file::DigestFile;
+use super::columns::{ColumnType, ExportColumns};
+use super::digest_file::DigestFile;
 
 /// The rows of a group: some ten megabytes in memory, and enough for readers to work in parallel.
 const GROUP_ROWS_MAX: usize = 8 * 1024;
 
 pub(super) struct ParquetRows {
     writer: SerializedFileWriter<DigestFile>,
-    columns: Columns,
+    columns: ExportColumns,
     /// The texts of each column in the rows of the group that is filled.
     group: Vec<Vec<Option<String>>>,
 }
 
 impl ParquetRows {
-    pub(super) fn new(file: DigestFile, columns: &Columns) -> anyhow::Result<Self> {
+    pub(super) fn new(file: DigestFile, columns: &ExportColumns) -> anyhow::Result<Self> {
         let fields = columns.0.iter().map(|(name, of)| match of {
             ColumnType::Integer => format!("OPTIONAL INT64 {name};"),
             ColumnType::Number => format!("OPTIONAL DOUBLE {name};"),

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::Context;
@@ -10,8 +10,8 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use strum::Display;
 
-use super::columns::Columns;
-use super::journal::ExportedFile;
+use super::columns::ExportColumns;
+use super::digest_file::DigestFile;
 use super::parquet_rows::ParquetRows;
 use crate::atomic_file::{draft_of, put_in_place};
 use crate::http::formats::RowFields;
@@ -29,22 +29,17 @@ pub(super) enum FileFormat {
     Parquet,
 }
 
-/// Counts and digests what is written to a file.
-pub(super) struct DigestFile {
-    file: BufWriter<File>,
-    digest: blake3::Hasher,
-}
-
-impl Write for DigestFile {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.file.write(bytes)?;
-        self.digest.update(&bytes[..written]);
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
-    }
+/// A file that is in place.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct ExportedFile {
+    pub(super) path: String,
+    pub(super) rows: u64,
+    pub(super) bytes: u64,
+    /// BLAKE3, hexadecimal.
+    pub(super) blake3: String,
+    /// The horses of a file of form. Only the journal has them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) horses: Vec<String>,
 }
 
 enum RowWriter {
@@ -65,15 +60,12 @@ impl RowFile {
     pub(super) fn create(
         path: PathBuf,
         format: FileFormat,
-        columns: &Columns,
+        columns: &ExportColumns,
     ) -> anyhow::Result<Self> {
         let draft = draft_of(&path);
         let file = File::create(&draft);
         let file = file.with_context(|| format!("cannot write {}", draft.display()))?;
-        let file = DigestFile {
-            file: BufWriter::new(file),
-            digest: blake3::Hasher::new(),
-        };
+        let file = DigestFile::new(file);
         let names = columns.0.iter().map(|(name, _)| name);
         let indices = names.clone().cloned().zip(0..).collect();
         let writer = match format {
@@ -121,7 +113,7 @@ impl RowFile {
             RowWriter::Parquet(parquet) => parquet.finish()?,
         };
         file.flush()?;
-        put_in_place(file.file.get_ref(), &self.path)?;
+        put_in_place(file.file(), &self.path)?;
         Ok(ExportedFile {
             path: path.to_owned(),
             rows: self.rows,
