@@ -133,7 +133,8 @@ impl ApiClient {
                         }
                         404 => return Ok(None),
                         429 => failures = 0,
-                        503 => failures += 1,
+                        // Of a service that is not ready, or of a proxy in front of one that is away.
+                        502..=504 => failures += 1,
                         _ => bail!("{path}: {}", message(&parts, &body)),
                     }
                     (message(&parts, &body), number(&parts, RETRY_AFTER.as_str()))

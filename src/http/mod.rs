@@ -72,6 +72,7 @@ pub use trace::AccessLog;
 
 pub(crate) use admin::router as admin_router;
 pub(crate) use admin_access::admin_service;
+pub(crate) use meeting_choice::is_at;
 pub(crate) use pages::SignUpOutcome;
 pub(crate) use routes::RouteTable;
 pub(crate) use server::HttpServer;

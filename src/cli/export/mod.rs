@@ -1,7 +1,6 @@
 //! `railbird export`: writes what the API serves to files, a file for each meeting and kind.
 
 mod columns;
-mod digest_file;
 mod journal;
 mod parquet_rows;
 mod row_file;
@@ -24,6 +23,7 @@ use super::WrongUse;
 use super::api_client::{ApiAccess, ApiClient, with_as_of};
 use super::report::{Progress, result};
 use crate::http::formats::{FORM, RACES, RowFields, RowLists};
+use crate::http::is_at;
 
 #[derive(Debug, Args)]
 #[command(
@@ -199,10 +199,9 @@ impl Exporter {
             meetings: Vec<MeetingFacts>,
         }
         // Days are listed as of now, and read as of then one by one: to list all as of then folds all of them at once.
-        let from = request.from.map(|date| format!("from={date}&"));
-        let to = request.to.map(|date| format!("to={date}&"));
-        let (from, to) = (from.unwrap_or_default(), to.unwrap_or_default());
-        let mut next = format!("/api/v1/meetings?{from}{to}limit=1000");
+        let mut next = "/api/v1/meetings?limit=1000".to_owned();
+        next.extend(request.from.map(|date| format!("&from={date}")));
+        next.extend(request.to.map(|date| format!("&to={date}")));
         let mut dates = BTreeSet::new();
         while !next.is_empty() {
             let page: MeetingPage;
@@ -213,8 +212,10 @@ impl Exporter {
         for date in dates {
             let path = self.as_of(&format!("/api/v1/meetings?from={date}&to={date}"));
             let (page, _): (MeetingPage, _) = self.client.page(&path).await?.unwrap_or_default();
-            let page = page.meetings.into_iter();
-            meetings.extend(page.filter(|meeting| is_at(meeting, &request.venues)));
+            let venues = &request.venues;
+            meetings.extend(page.meetings.into_iter().filter(|meeting| {
+                venues.is_empty() || venues.iter().any(|venue| is_at(meeting, venue))
+            }));
         }
         if meetings.is_empty() {
             let none = "no meeting is known then and there: see --from, --to, --venue and --as-of";
@@ -302,11 +303,4 @@ impl Exporter {
     fn as_of(&self, path: &str) -> String {
         with_as_of(path, &self.journal.manifest.as_of.to_string())
     }
-}
-
-/// Whether a meeting is at one of the venues, or there are none.
-fn is_at(meeting: &MeetingFacts, venues: &[String]) -> bool {
-    let names = [meeting.venue_code.as_str(), &meeting.venue];
-    let is_at = |venue: &String| names.iter().any(|name| name.eq_ignore_ascii_case(venue));
-    venues.is_empty() || venues.iter().any(is_at)
 }

@@ -1,5 +1,7 @@
 //! [`ParquetRows`]: rows as Parquet, in groups that are kept in memory one by one.
 
+use std::fs::File;
+use std::io::BufWriter;
 use std::sync::Arc;
 
 use anyhow::{Context, ensure};
@@ -10,20 +12,19 @@ use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::parser::parse_message_type;
 
 use super::columns::{ColumnType, ExportColumns};
-use super::digest_file::DigestFile;
 
 /// The rows of a group: some ten megabytes in memory, and enough for readers to work in parallel.
 const GROUP_ROWS_MAX: usize = 8 * 1024;
 
 pub(super) struct ParquetRows {
-    writer: SerializedFileWriter<DigestFile>,
+    writer: SerializedFileWriter<BufWriter<File>>,
     columns: ExportColumns,
     /// The texts of each column in the rows of the group that is filled.
     group: Vec<Vec<Option<String>>>,
 }
 
 impl ParquetRows {
-    pub(super) fn new(file: DigestFile, columns: &ExportColumns) -> anyhow::Result<Self> {
+    pub(super) fn new(file: BufWriter<File>, columns: &ExportColumns) -> anyhow::Result<Self> {
         let fields = columns.0.iter().map(|(name, of)| match of {
             ColumnType::Integer => format!("OPTIONAL INT64 {name};"),
             ColumnType::Number => format!("OPTIONAL DOUBLE {name};"),
@@ -70,7 +71,7 @@ impl ParquetRows {
         Ok(())
     }
 
-    pub(super) fn finish(mut self) -> anyhow::Result<DigestFile> {
+    pub(super) fn finish(mut self) -> anyhow::Result<BufWriter<File>> {
         if !self.group[0].is_empty() {
             self.write_group()?;
         }

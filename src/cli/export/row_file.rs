@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::Write;
+use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
 use anyhow::Context;
@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 use strum::Display;
 
 use super::columns::ExportColumns;
-use super::digest_file::DigestFile;
 use super::parquet_rows::ParquetRows;
 use crate::atomic_file::{draft_of, put_in_place};
 use crate::http::formats::RowFields;
@@ -43,8 +42,8 @@ pub(super) struct ExportedFile {
 }
 
 enum RowWriter {
-    Csv(Box<csv::Writer<DigestFile>>),
-    Ndjson(Box<DigestFile>),
+    Csv(Box<csv::Writer<BufWriter<File>>>),
+    Ndjson(BufWriter<File>),
     Parquet(Box<ParquetRows>),
 }
 
@@ -65,11 +64,11 @@ impl RowFile {
         let draft = draft_of(&path);
         let file = File::create(&draft);
         let file = file.with_context(|| format!("cannot write {}", draft.display()))?;
-        let file = DigestFile::new(file);
+        let file = BufWriter::new(file);
         let names = columns.0.iter().map(|(name, _)| name);
         let indices = names.clone().cloned().zip(0..).collect();
         let writer = match format {
-            FileFormat::Ndjson => RowWriter::Ndjson(Box::new(file)),
+            FileFormat::Ndjson => RowWriter::Ndjson(file),
             FileFormat::Parquet => RowWriter::Parquet(Box::new(ParquetRows::new(file, columns)?)),
             FileFormat::Csv => {
                 let mut csv = csv::WriterBuilder::new();
@@ -109,16 +108,18 @@ impl RowFile {
     pub(super) fn finish(self, path: &str, horses: Vec<String>) -> anyhow::Result<ExportedFile> {
         let mut file = match self.writer {
             RowWriter::Csv(csv) => csv.into_inner().map_err(csv::IntoInnerError::into_error)?,
-            RowWriter::Ndjson(file) => *file,
+            RowWriter::Ndjson(file) => file,
             RowWriter::Parquet(parquet) => parquet.finish()?,
         };
         file.flush()?;
-        put_in_place(file.file(), &self.path)?;
+        let mut digest = blake3::Hasher::new();
+        digest.update_reader(File::open(draft_of(&self.path))?)?;
+        put_in_place(file.get_ref(), &self.path)?;
         Ok(ExportedFile {
             path: path.to_owned(),
             rows: self.rows,
-            bytes: file.digest.count(),
-            blake3: file.digest.finalize().to_hex().to_string(),
+            bytes: digest.count(),
+            blake3: digest.finalize().to_hex().to_string(),
             horses,
         })
     }
