@@ -3,7 +3,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -55,14 +55,26 @@ fn checksum(object: &Map<String, Value>) -> serde_json::Result<Value> {
 /// # Errors
 /// Returns an error if the file cannot be written. The old one is then in force.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let draft = path.with_file_name(format!(".{name}.new"));
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true).mode(0o600);
-    let mut file = options.open(&draft)?;
+    let mut file = options.open(draft_of(path))?;
     file.write_all(bytes)?;
+    put_in_place(&file, path)
+}
+
+/// The path under which a file is written before it is [put in place](put_in_place).
+pub(crate) fn draft_of(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!(".{name}.new"))
+}
+
+/// Puts a file that was written as the [draft](draft_of) of a path there, in place of the one of that name.
+///
+/// # Errors
+/// Returns an error if the file cannot be written. The old one is then in force.
+pub(crate) fn put_in_place(file: &File, path: &Path) -> io::Result<()> {
     file.sync_all()?;
-    fs::rename(&draft, path)?;
+    fs::rename(draft_of(path), path)?;
     // The new file is in force. Until its name is on disk, a crash brings the old one back.
     let folder = path.parent().unwrap_or(path);
     if let Err(error) = File::open(folder).and_then(|folder| folder.sync_all()) {

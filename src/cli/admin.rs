@@ -8,11 +8,11 @@ use bytes::Bytes;
 use clap::Args;
 use http_body_util::{BodyExt, Empty};
 use hyper::{Method, Request, StatusCode};
-use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::TcpStream;
 
 use super::WrongConfiguration;
+use super::api_client::handshake;
 use super::secret::{TOKEN_VARIABLE, read_secret};
 
 pub(super) const ADMIN_DEFAULT: &str = "127.0.0.1:9090";
@@ -96,9 +96,7 @@ impl AdminClient {
         let stream = TcpStream::connect(address).await.with_context(|| {
             format!("no service answers on {address}; --admin names its admin address")
         })?;
-        let (mut sender, connection) =
-            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-        tokio::spawn(connection);
+        let mut sender = handshake(stream).await?;
         let request = Request::builder()
             .method(method)
             .uri(path)
@@ -107,7 +105,7 @@ impl AdminClient {
             Some(token) => request.header("authorization", format!("Bearer {token}")),
             None => request,
         };
-        let request = request.body(Empty::<Bytes>::new())?;
+        let request = request.body(Empty::new())?;
         let response = sender.send_request(request).await?;
         let status = response.status();
         Ok((status, response.into_body().collect().await?.to_bytes()))

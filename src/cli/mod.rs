@@ -1,6 +1,8 @@
 //! The command line: one command per file.
 
 mod admin;
+mod api_client;
+mod api_key;
 pub(crate) mod backup;
 mod backup_folders;
 mod backup_metrics;
@@ -8,9 +10,11 @@ mod check_config;
 mod checks;
 mod demo;
 mod dev;
+mod diff;
 #[cfg(test)]
 #[path = "../../tests/documents/generate/commands.rs"]
 mod documents;
+mod export;
 mod feeders;
 mod import;
 mod keys;
@@ -54,6 +58,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, fmt, registry};
 
+use self::api_client::NoService;
 use self::secret::{NATS_VARIABLE, read_secret};
 use self::watch::Unwatchable;
 use crate::limits::plans::Plans;
@@ -131,6 +136,10 @@ enum Command {
     Verify(verify::Verify),
     /// Show live odds in the terminal.
     Watch(watch::Watch),
+    /// Write results, race cards, odds, dividends and form to files, a file for each meeting.
+    Export(export::Export),
+    /// Show what changed in the answers between two places in the log.
+    Diff(diff::Diff),
     /// Write the JSON Schemas of all events, openapi.json and asyncapi.json.
     Schemas(schemas::Schemas),
 }
@@ -301,10 +310,8 @@ fn exit_code(error: &anyhow::Error) -> u8 {
             _ => EXIT_FAILURE,
         };
     }
-    if error
-        .downcast_ref()
-        .is_some_and(Unwatchable::is_unavailable)
-    {
+    let unwatchable = error.downcast_ref();
+    if unwatchable.is_some_and(Unwatchable::is_unavailable) || error.is::<NoService>() {
         EXIT_UNAVAILABLE
     } else if error.is::<WrongUse>() {
         EXIT_USAGE
@@ -341,6 +348,8 @@ async fn execute(command: Command) -> anyhow::Result<ExitCode> {
         Command::Log(log) => log.run().await?,
         Command::Snapshot(snapshot) => snapshot.run().await?,
         Command::Watch(watch) => watch.run().await?,
+        Command::Export(export) => export.run().await?,
+        Command::Diff(diff) => diff.run().await?,
         Command::Schemas(schemas) => schemas.run()?,
     }
     Ok(ExitCode::SUCCESS)

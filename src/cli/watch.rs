@@ -1,8 +1,5 @@
 //! `railbird watch`: a board of live odds on a terminal, plain lines or JSON elsewhere.
 
-use std::fs;
-use std::path::PathBuf;
-
 use ::watch::{RaceFilter, RaceSelector, VenueSelector, WatchError, watch};
 use anyhow::anyhow;
 use clap::Args;
@@ -10,13 +7,8 @@ use client::{LiveOddsError, ServiceUrl};
 use events::RacingDate;
 
 use super::WrongConfiguration;
-use super::secret::{KEY_VARIABLE, read_secret};
+use super::api_key::ApiKeyFlags;
 use crate::shutdown::Signals;
-
-/// The file in which `railbird dev` stores its key.
-const DEV_KEY: &str = ".railbird/dev.key";
-const NO_KEY: &str = "there is no API key: use --api-key-file, --api-key or RAILBIRD_API_KEY; \
-                      `railbird keys issue --plan PLAN` creates a key";
 
 #[derive(Debug, Args)]
 #[command(
@@ -33,14 +25,8 @@ pub(super) struct Watch {
         hide_env_values = true
     )]
     url: String,
-    /// The API key. Other processes can read command lines: prefer the variable, or --api-key-file, or
-    /// RAILBIRD_API_KEY_FILE.
-    #[arg(long, env = KEY_VARIABLE, hide_env_values = true)]
-    api_key: Option<String>,
-    /// A file that holds the API key. It takes precedence over --api-key. The default is the key of `railbird dev` in
-    /// .railbird/dev.key.
-    #[arg(long, value_name = "FILE")]
-    api_key_file: Option<PathBuf>,
+    #[command(flatten)]
+    key: ApiKeyFlags,
     /// Show only this race: 3, ST/3 or 2026-11-21/ST/3. May be repeated.
     #[arg(long = "race", value_name = "RACE")]
     races: Vec<RaceSelector>,
@@ -64,7 +50,7 @@ impl Watch {
     pub(super) async fn run(self) -> anyhow::Result<()> {
         let (url, key_of_url) = ServiceUrl::parse(&self.url)
             .map_err(|error| WrongConfiguration(format!("--url: {error}")))?;
-        let key = self.key(key_of_url)?;
+        let key = self.key.read(key_of_url)?;
         let filter = RaceFilter {
             races: self.races,
             venues: self.venues,
@@ -79,18 +65,6 @@ impl Watch {
             WatchError::LiveOdds(error) => Unwatchable(error).into(),
             WatchError::Key(error) => WrongConfiguration(error.to_string()).into(),
             error @ WatchError::Output(_) => anyhow!(error),
-        })
-    }
-
-    /// The key of the arguments, or the key of `railbird dev`.
-    fn key(&self, key_of_url: Option<String>) -> Result<String, WrongConfiguration> {
-        let given = read_secret(KEY_VARIABLE, self.api_key.as_deref())?.or(key_of_url);
-        Ok(match (&self.api_key_file, given) {
-            (Some(path), _) => fs::read_to_string(path).map_err(|error| {
-                format!("cannot read --api-key-file {}: {error}", path.display())
-            })?,
-            (None, Some(key)) => key,
-            (None, None) => fs::read_to_string(DEV_KEY).map_err(|_| NO_KEY)?,
         })
     }
 }

@@ -11,21 +11,27 @@ use serde_json::value::RawValue;
 
 use super::error::ApiError;
 
-/// The lists of answers. For races, the lists that have the rows: a row is a runner.
-const LISTS: [(&[&str], &[&str]); 8] = [
-    (&["races"], &["runners", "unplaced", "withdrawn"]),
-    (&["form", "unplaced"], &[]),
-    (&["changes"], &[]),
-    (&["steps"], &[]),
-    (&["history"], &[]),
-    (&["horses"], &[]),
-    (&["meetings"], &[]),
-    (&["revisions"], &[]),
+/// The lists that have the rows of an answer, level by level: lists of the answer, and lists of their objects.
+pub(crate) type RowLists = &'static [&'static [&'static str]];
+
+/// A row of races is a runner.
+pub(crate) const RACES: RowLists = &[&["races"], &["runners", "unplaced", "withdrawn"]];
+pub(crate) const FORM: RowLists = &[&["form", "unplaced"]];
+/// The lists of answers.
+const LISTS: [RowLists; 8] = [
+    RACES,
+    FORM,
+    &[&["changes"]],
+    &[&["steps"]],
+    &[&["history"]],
+    &[&["horses"]],
+    &[&["meetings"]],
+    &[&["revisions"]],
 ];
 /// The field of a row that names its list, where an answer has several.
-const LIST: &str = "list";
+pub(crate) const LIST: &str = "list";
 /// The fields about the next page, which `Link` has.
-const OF_PAGE: [&str; 2] = ["more", "next"];
+pub(crate) const OF_PAGE: [&str; 2] = ["more", "next"];
 
 /// The format of the body of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,8 +123,11 @@ impl Accepted {
         if self.of_list == BodyFormat::Json {
             return Ok((BodyFormat::Json, json));
         }
-        match RowFields::rows(&json).map_err(ApiError::internal)? {
-            Some(rows) => {
+        let answer: RowFields<'_> = serde_json::from_slice(&json).map_err(ApiError::internal)?;
+        let mut lists = LISTS.into_iter();
+        match lists.find(|lists| answer.get(lists[0][0]).is_some()) {
+            Some(lists) => {
+                let rows = answer.rows(lists).map_err(ApiError::internal)?;
                 let body = match self.of_list {
                     BodyFormat::Csv => csv(&rows).map_err(ApiError::internal)?,
                     _ => rows.iter().flat_map(RowFields::line).collect(),
@@ -132,29 +141,27 @@ impl Accepted {
 }
 
 /// The fields of an object in their order, with their values as JSON.
-#[derive(Debug, Default)]
-struct RowFields<'a>(Vec<(String, Cow<'a, str>)>);
+#[derive(Debug, Default, Clone)]
+pub(crate) struct RowFields<'a>(Vec<(String, Cow<'a, str>)>);
 
 impl<'a> RowFields<'a> {
-    /// The rows of an answer. `None` if it is not a list.
-    fn rows(json: &'a [u8]) -> serde_json::Result<Option<Vec<Self>>> {
-        let answer: Self = serde_json::from_slice(json)?;
-        let mut lists = LISTS.iter();
-        let Some((lists, of_row)) = lists.find(|(lists, _)| answer.get(lists[0]).is_some()) else {
-            return Ok(None);
-        };
-        let rows = answer.rows_of(lists)?;
-        if of_row.is_empty() {
-            return Ok(Some(rows));
-        }
-        let rows = rows.iter().map(|row| row.rows_of(of_row));
-        let rows: Vec<_> = rows.collect::<Result<_, _>>()?;
-        Ok(Some(rows.into_iter().flatten().collect()))
-    }
-
-    fn get(&self, name: &str) -> Option<&Cow<'a, str>> {
+    /// The value of a field, JSON.
+    pub(crate) fn get(&self, name: &str) -> Option<&Cow<'a, str>> {
         let field = self.0.iter().find(|(known, _)| known == name);
         field.map(|(_, value)| value)
+    }
+
+    /// The rows of an answer.
+    ///
+    /// # Errors
+    /// Returns an error if a list has anything but objects.
+    pub(crate) fn rows(&self, lists: RowLists) -> serde_json::Result<Vec<Self>> {
+        let mut rows = vec![self.clone()];
+        for lists in lists {
+            let of_rows: Result<Vec<_>, _> = rows.iter().map(|row| row.rows_of(lists)).collect();
+            rows = of_rows?.into_iter().flatten().collect();
+        }
+        Ok(rows)
     }
 
     /// The rows of lists, behind the other fields that are no lists. A field of the row replaces one of its name.
@@ -185,13 +192,22 @@ impl<'a> RowFields<'a> {
     }
 
     /// The object on a line.
-    fn line(&self) -> Vec<u8> {
+    pub(crate) fn line(&self) -> Vec<u8> {
         let fields = self.0.iter();
         let fields = fields.map(|(name, value)| format!("{}:{value}", serde_json::json!(name)));
         format!("{{{}}}\n", fields.collect::<Vec<_>>().join(",")).into()
     }
 
-    /// Adds the fields as columns to a row. A column of a nested object has both names.
+    /// The names and texts of the columns. A column of a nested object has both names.
+    ///
+    /// # Errors
+    /// Returns an error if a value is not JSON.
+    pub(crate) fn columns(&self) -> serde_json::Result<Vec<(String, String)>> {
+        let mut columns = Vec::new();
+        self.flatten("", &mut columns)?;
+        Ok(columns)
+    }
+
     fn flatten(&self, prefix: &str, columns: &mut Vec<(String, String)>) -> serde_json::Result<()> {
         for (name, value) in &self.0 {
             let name = format!("{prefix}{name}");
@@ -235,9 +251,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for RowFields<'a> {
 fn csv(rows: &[RowFields<'_>]) -> Result<Vec<u8>, Box<dyn std::error::Error>> {
     let mut records = Vec::with_capacity(rows.len());
     for row in rows {
-        let mut record = Vec::new();
-        row.flatten("", &mut record)?;
-        records.push(record);
+        records.push(row.columns()?);
     }
     let mut names = Vec::new();
     let mut indices = HashMap::new();

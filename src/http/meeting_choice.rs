@@ -99,7 +99,7 @@ impl MeetingChoice {
 }
 
 /// Whether a meeting is at a venue: a code or a name in any case.
-pub(super) fn is_at(meeting: &MeetingFacts, venue: &str) -> bool {
+pub(crate) fn is_at(meeting: &MeetingFacts, venue: &str) -> bool {
     meeting.venue_code.as_str().eq_ignore_ascii_case(venue)
         || meeting.venue.eq_ignore_ascii_case(venue)
 }

@@ -17,7 +17,7 @@ mod descriptions;
 mod documents;
 mod entity_tag;
 mod error;
-mod formats;
+pub(crate) mod formats;
 #[cfg(feature = "fuzzing")]
 #[path = "../../tests/fuzz/doors/http.rs"]
 pub(crate) mod fuzzing;
@@ -73,6 +73,7 @@ pub use trace::AccessLog;
 
 pub(crate) use admin::router as admin_router;
 pub(crate) use admin_access::admin_service;
+pub(crate) use meeting_choice::is_at;
 pub(crate) use pages::SignUpOutcome;
 pub(crate) use routes::RouteTable;
 pub(crate) use server::HttpServer;
