@@ -242,7 +242,7 @@ async fn rejections_of_each_code_are_counted() {
     })
     .await;
     let scrape = Scrape::of(serving.admin).await;
-    for code in events::DecodeError::CODES {
+    for code in events::DecodeError::CODES.iter().copied() {
         let expected = if code == "not_cloud_event" { 2.0 } else { 0.0 };
         assert_eq!(scrape.get(&rejected(code)), expected, "{code}");
     }

@@ -131,12 +131,18 @@ impl BoardView<'_> {
                 parts.extend(["connecting".yellow(), self.address.into()])
             }
             ConnectionState::Connected => {
-                parts.push(match status.feed.as_str() {
-                    "" => "connected".into(),
-                    "live" => "live".green(),
-                    "stale" => "stale".yellow(),
-                    state => state.red(),
-                });
+                if let Some(replay) = &status.replay {
+                    let time = replay.time(self.now);
+                    let time = time.map(|time| time.strftime("%F %T UTC").to_string());
+                    parts.extend([replay.to_string().yellow(), time.unwrap_or_default().bold()]);
+                } else {
+                    parts.push(match status.feed.as_str() {
+                        "" => "connected".into(),
+                        "live" => "live".green(),
+                        "stale" => "stale".yellow(),
+                        state => state.red(),
+                    });
+                }
                 parts.extend([self.address.into(), format!("seq {}", status.seq).into()]);
                 if let Some(at) = status.heartbeat_at {
                     let age = Age(self.now.duration_since(at));

@@ -5,6 +5,7 @@ mod controls;
 mod draw;
 mod filter;
 mod plain;
+mod replay;
 mod status;
 mod terminal;
 
@@ -15,10 +16,12 @@ use jiff::Timestamp;
 
 use crate::boards::WatchBoards;
 use crate::controls::KeyAction;
+use crate::replay::ReplayClock;
 use crate::status::{ConnectionState, WatchStatus};
 use crate::terminal::BoardTerminal;
 
 pub use crate::filter::{RaceFilter, RaceSelector, VenueSelector};
+pub use crate::replay::ReplayOptions;
 
 /// Why the live channel is not shown.
 #[derive(Debug, thiserror::Error)]
@@ -31,7 +34,8 @@ pub enum WatchError {
     Output(#[from] io::Error),
 }
 
-/// Shows live odds until the user quits or the reader of standard output closes it. On a terminal it draws a board per
+/// Shows live odds, or a replay, until the user quits or the reader of standard output closes it. Lines end with the
+/// replay. On a terminal it draws a board per
 /// race, elsewhere each message is a line, of JSON if `json` says so. To drop it restores the terminal.
 ///
 /// # Errors
@@ -40,15 +44,23 @@ pub async fn watch(
     url: ServiceUrl,
     key: &str,
     filter: RaceFilter,
+    replay: Option<ReplayOptions>,
     json: bool,
 ) -> Result<(), WatchError> {
     let address = url.address();
-    let mut odds = LiveOdds::connect(url.with_query(&filter.query()), key)?;
+    let mut url = url.with_query(&filter.query());
+    if let Some(replay) = &replay {
+        url = url.replay().with_query(&replay.query());
+    }
+    let mut odds = LiveOdds::connect(url, key)?;
     let mut session = WatchSession {
         filter,
         output: WatchOutput::open(json)?,
         boards: WatchBoards::default(),
-        status: WatchStatus::default(),
+        status: WatchStatus {
+            replay: replay.as_ref().map(ReplayClock::new),
+            ..WatchStatus::default()
+        },
         address,
     };
     match session.run(&mut odds).await {
@@ -76,7 +88,7 @@ impl WatchSession {
                     Some(event) => self.handle(event)?,
                     None => return Ok(()),
                 },
-                action = self.output.input() => match (action?, &mut self.output) {
+                action = self.output.input() => match (self.play(action?, odds), &mut self.output) {
                     (Some(KeyAction::Quit), _) => return Ok(()),
                     (action, WatchOutput::Board(terminal)) => {
                         terminal.draw(action, &self.boards, &self.status, &self.address)?;
@@ -84,7 +96,28 @@ impl WatchSession {
                     _ => {}
                 },
             }
+            let has_ended = self
+                .status
+                .replay
+                .as_ref()
+                .is_some_and(|replay| replay.has_ended);
+            if has_ended && !matches!(self.output, WatchOutput::Board(_)) {
+                return Ok(());
+            }
         }
+    }
+
+    /// Lets a key change the replay. Returns the action of any other key.
+    fn play(&mut self, action: Option<KeyAction>, odds: &LiveOdds) -> Option<KeyAction> {
+        let replay = self.status.replay.as_mut();
+        let Some(play) = replay
+            .zip(action)
+            .and_then(|(clock, action)| clock.change(action, Timestamp::now()))
+        else {
+            return action;
+        };
+        odds.play(play);
+        None
     }
 
     fn handle(&mut self, event: Event) -> io::Result<()> {

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use futures::StreamExt;
+use futures::{SinkExt, StreamExt};
 use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -17,13 +17,15 @@ use tokio_tungstenite::tungstenite::{Error, Message as Frame, Utf8Bytes};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async_with_config};
 
 use crate::error::{CLOSE_KEY_REVOKED, InvalidKey, LiveOddsError};
-use crate::message::{Closing, Message, Welcome};
+use crate::message::{Closing, Message, Play, Welcome};
 use crate::position::ResumePosition;
 use crate::sequences::{Gap, Received, Sequences};
 use crate::service_url::ServiceUrl;
 
 /// Messages that are received and not yet taken. Beyond that, the client stops reading from the service.
 const QUEUE_LEN_MAX: usize = 64;
+/// Changes of a replay that are not sent yet.
+const PLAYS_LEN_MAX: usize = 16;
 
 /// Far above the size of the largest race.
 const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
@@ -75,6 +77,7 @@ pub enum Event {
 #[derive(Debug)]
 pub struct LiveOdds {
     events: Receiver<Event>,
+    plays: Sender<Play>,
     /// `None` after its end.
     task: Option<JoinHandle<Result<(), LiveOddsError>>>,
 }
@@ -88,11 +91,18 @@ impl LiveOdds {
         let mut key = HeaderValue::from_str(key.trim()).map_err(|_| InvalidKey)?;
         key.set_sensitive(true);
         let (sender, events) = channel(QUEUE_LEN_MAX);
-        let task = tokio::spawn(Connection::new(url, key, sender).run());
+        let (plays, to_send) = channel(PLAYS_LEN_MAX);
+        let task = tokio::spawn(Connection::new(url, key, sender, to_send).run());
         Ok(Self {
             events,
+            plays,
             task: Some(task),
         })
+    }
+
+    /// Changes a replay. Without a connection it waits for one; when many wait, it is dropped.
+    pub fn play(&self, play: Play) {
+        let _ = self.plays.try_send(play);
     }
 
     /// The next event; `None` after an error. It may be cancelled: nothing is lost then.
@@ -145,10 +155,18 @@ struct Connection {
     /// Connection attempts since the last heartbeat.
     attempts: u32,
     events: Sender<Event>,
+    plays: Receiver<Play>,
+    /// The speed and the pause that a new connection has to be sent again.
+    played: Play,
 }
 
 impl Connection {
-    fn new(url: ServiceUrl, key: HeaderValue, events: Sender<Event>) -> Self {
+    fn new(
+        url: ServiceUrl,
+        key: HeaderValue,
+        events: Sender<Event>,
+        plays: Receiver<Play>,
+    ) -> Self {
         Self {
             url,
             key,
@@ -156,6 +174,8 @@ impl Connection {
             sequences: Sequences::default(),
             attempts: 0,
             events,
+            plays,
+            played: Play::default(),
         }
     }
 
@@ -236,7 +256,18 @@ impl Connection {
         let mut received_at = Instant::now();
         let mut announced = None;
         let reason = loop {
-            let text = match timeout_at(received_at + silence_max, socket.next()).await {
+            let received = tokio::select! {
+                received = timeout_at(received_at + silence_max, socket.next()) => received,
+                Some(play) = self.plays.recv() => {
+                    self.played.speed = play.speed.or(self.played.speed);
+                    self.played.paused = play.paused.or(self.played.paused);
+                    match socket.send(frame_of(&play)).await {
+                        Ok(()) => continue,
+                        Err(error) => break without_prefix(error),
+                    }
+                }
+            };
+            let text = match received {
                 Ok(Some(Ok(Frame::Text(text)))) => text,
                 Ok(Some(Ok(Frame::Close(frame)))) => {
                     let code = frame.as_ref().map(|frame| u16::from(frame.code));
@@ -256,7 +287,14 @@ impl Connection {
             received_at = Instant::now();
             self.position.advance(&message);
             match &message {
-                Message::Welcome(welcome) => silence_max = silence_max_of(welcome),
+                Message::Welcome(welcome) => {
+                    silence_max = silence_max_of(welcome);
+                    if self.played != Play::default()
+                        && let Err(error) = socket.send(frame_of(&self.played)).await
+                    {
+                        break without_prefix(error);
+                    }
+                }
                 // A connection that has lived this long ends the series of failures.
                 Message::Heartbeat(_) => self.attempts = 0,
                 Message::Closing(closing) => announced = Some(self::announced(closing)?),
@@ -292,6 +330,11 @@ impl Connection {
             }
         }
     }
+}
+
+fn frame_of(play: &Play) -> Frame {
+    let text = serde_json::to_string(play);
+    Frame::text(text.expect("it has no maps"))
 }
 
 /// Why a connection ended that the service has announced to close.
@@ -378,6 +421,7 @@ mod tests {
                 reason: String::new(),
                 feed: FeedHealth::default(),
                 heartbeat_ms,
+                replay: None,
             })
         };
         assert_eq!(silence_max(None), Duration::from_secs(10));
