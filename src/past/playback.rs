@@ -131,7 +131,9 @@ impl Playback {
             if let Some(sought) = sought.filter(|_| count > control.sought.0) {
                 let next = self.first_at(sought);
                 self.move_to(next)?;
-                time = sought.timestamp();
+                // The first message follows at once, however long before it the place is.
+                let first = self.messages.first().map(|first| first.recorded_at);
+                time = first.unwrap_or(sought).max(sought).timestamp();
             }
         }
     }

@@ -16,7 +16,7 @@ const TEXT: &str = "document.querySelector('main').innerText";
 async fn after(nats: &Nats, seq: u64) -> String {
     let time: Timestamp = nats.recorded_at(seq).await.parse().unwrap();
     let end = Timestamp::from_millisecond(time.as_millisecond() + 1);
-    end.unwrap().to_string()
+    format!("{:.3}", end.unwrap())
 }
 
 /// A race of which a page has seen each change, and the events after which it was quoted: it is withdrawn from and run.

@@ -154,11 +154,8 @@ export class DayView {
       setText(all, isOpening ? "Close all races" : "Open all races");
     });
     const { before, after } = board.daysBeside(date);
-    const replay = element(
-      "a",
-      { class: "button", href: address.asOf(address.ofDay(date), "start") },
-      "Replay this day",
-    );
+    const start = address.asOf(address.ofDay(date), "start");
+    const replay = element("a", { class: "button", href: start }, "Replay this day");
     this.element = element(
       "section",
       { class: "day" },

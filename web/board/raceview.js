@@ -164,10 +164,10 @@ export class RaceView {
       const known = race.runners.get(row.horse_no) ?? inResult;
       return { number: 0, horse_name: row.horse_no, ...known, ...row };
     };
-    const order = formats.order(placed.map(named));
-    const others = runners
+    const unplaced = runners
       .filter(({ outcome }) => outcome)
       .map((row) => `${formats.outcome(row.outcome)}: ${named(row).horse_name}`);
+    const order = [formats.order(placed.map(named)), ...unplaced].filter(Boolean).join(", ");
     const moves = before && movesOf(runners, before.runners, named);
     const when = formats.moment(time, race.zone, race.date);
     const what = statement === "voided" ? "void" : status;
@@ -178,7 +178,7 @@ export class RaceView {
       ` · ${when}${stale ? " (not in force: a higher revision was known)" : ""}`,
       reason && element("span", { class: "reason" }, reason),
       moves && element("span", { class: "moves" }, moves),
-      element("span", { class: "order" }, [order, ...others].filter(Boolean).join(", ")),
+      element("span", { class: "order" }, moves === "" ? "No place has changed" : order),
     );
   }
 
@@ -228,5 +228,5 @@ function movesOf(runners, runnersBefore, named) {
     return `${from} to ${to}: ${named({ horse_no: horse }).horse_name}`;
   });
   if (horses.length > MOVES_MAX) moves.push(`and ${horses.length - MOVES_MAX} more`);
-  return moves.join(", ") || "No place has changed";
+  return moves.join(", ");
 }

@@ -73,7 +73,7 @@ export class ReplayBar {
       "section",
       { class: "replay", "aria-label": "Replay" },
       element("p", { class: "banner" }, this.#moment, back),
-      element("p", { class: "figures" }, this.#play, this.#begin, this.#slider, this.#end, speed),
+      element("p", { class: "figures" }, this.#play, speed, element("span", {}, this.#begin, this.#slider, this.#end)),
       this.#problem,
     );
   }
