@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use ::watch::{RaceFilter, RaceSelector, ReplayOptions, VenueSelector, WatchError, watch};
+use ::watch::{RaceFilter, RaceSelector, VenueSelector, WatchError, watch};
 use anyhow::anyhow;
 use clap::Args;
 use client::{LiveOddsError, ServiceUrl};
@@ -83,14 +83,23 @@ impl Watch {
             venues: self.venues,
             dates: self.dates,
         };
-        let replay = self.replay.then_some(ReplayOptions {
-            speed: self.speed,
-            from: self.from,
-            to: self.to,
-        });
+        let url = if self.replay {
+            let time = |name, time: Option<Moment>| time.map(|time| (name, time.to_string()));
+            // A heartbeat says that the replay has ended.
+            let always = [
+                ("speed", self.speed.to_string()),
+                ("heartbeat_ms", "1000".to_owned()),
+            ];
+            let times = [time("from", self.from), time("to", self.to)];
+            let query = always.into_iter().chain(times.into_iter().flatten());
+            url.replay().with_query(&Vec::from_iter(query))
+        } else {
+            url
+        };
+        let speed = self.replay.then_some(self.speed);
         let mut signals = Signals::install()?;
         let shown = tokio::select! {
-            shown = watch(url, &key, filter, replay, self.json) => shown,
+            shown = watch(url, &key, filter, speed, self.json) => shown,
             () = signals.next() => Ok(()),
         };
         shown.map_err(|error| match error {

@@ -12,10 +12,10 @@ pub(crate) enum KeyAction {
     NextRace,
     PreviousRace,
     Pause,
-    Faster,
-    Slower,
-    Back,
-    Forward,
+    /// Doubles the speed of a replay, or halves it if it is negative.
+    Speed(i32),
+    /// Moves a replay by minutes.
+    Seek(i64),
     ToggleHelp,
     CloseHelp,
 }
@@ -44,10 +44,10 @@ impl KeyAction {
                 Self::PreviousRace
             }
             KeyCode::Char(' ') => Self::Pause,
-            KeyCode::Char('+' | '=') => Self::Faster,
-            KeyCode::Char('-') => Self::Slower,
-            KeyCode::Char('<' | ',') => Self::Back,
-            KeyCode::Char('>' | '.') => Self::Forward,
+            KeyCode::Char('+' | '=') => Self::Speed(1),
+            KeyCode::Char('-') => Self::Speed(-1),
+            KeyCode::Char('<' | ',') => Self::Seek(-1),
+            KeyCode::Char('>' | '.') => Self::Seek(1),
             KeyCode::Char('?' | 'h') => Self::ToggleHelp,
             KeyCode::Esc => Self::CloseHelp,
             _ => return None,
@@ -74,11 +74,7 @@ impl BoardControls {
     /// Applies the action of a key. [`KeyAction::Quit`] and those of a replay are left to the caller.
     pub(crate) fn apply(&mut self, action: KeyAction, live: &WatchBoards) {
         match action {
-            KeyAction::Quit
-            | KeyAction::Faster
-            | KeyAction::Slower
-            | KeyAction::Back
-            | KeyAction::Forward => {}
+            KeyAction::Quit | KeyAction::Speed(_) | KeyAction::Seek(_) => {}
             KeyAction::NextRace => self.selected = self.neighbour(live, 1),
             KeyAction::PreviousRace => self.selected = self.neighbour(live, -1),
             KeyAction::Pause if self.paused.is_some() => self.paused = None,

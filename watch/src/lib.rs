@@ -21,7 +21,6 @@ use crate::status::{ConnectionState, WatchStatus};
 use crate::terminal::BoardTerminal;
 
 pub use crate::filter::{RaceFilter, RaceSelector, VenueSelector};
-pub use crate::replay::ReplayOptions;
 
 /// Why the live channel is not shown.
 #[derive(Debug, thiserror::Error)]
@@ -34,9 +33,9 @@ pub enum WatchError {
     Output(#[from] io::Error),
 }
 
-/// Shows live odds, or a replay, until the user quits or the reader of standard output closes it. Lines end with the
-/// replay. On a terminal it draws a board per
-/// race, elsewhere each message is a line, of JSON if `json` says so. To drop it restores the terminal.
+/// Shows live odds until the user quits or the reader of standard output closes it. On a terminal it draws a board per
+/// race, elsewhere each message is a line, of JSON if `json` says so. `replay_speed` is that of the URL of a replay, at
+/// whose end lines end, too. To drop it restores the terminal.
 ///
 /// # Errors
 /// Returns [`WatchError`].
@@ -44,21 +43,17 @@ pub async fn watch(
     url: ServiceUrl,
     key: &str,
     filter: RaceFilter,
-    replay: Option<ReplayOptions>,
+    replay_speed: Option<f64>,
     json: bool,
 ) -> Result<(), WatchError> {
     let address = url.address();
-    let mut url = url.with_query(&filter.query());
-    if let Some(replay) = &replay {
-        url = url.replay().with_query(&replay.query());
-    }
-    let mut odds = LiveOdds::connect(url, key)?;
+    let mut odds = LiveOdds::connect(url.with_query(&filter.query()), key)?;
     let mut session = WatchSession {
         filter,
         output: WatchOutput::open(json)?,
         boards: WatchBoards::default(),
         status: WatchStatus {
-            replay: replay.as_ref().map(ReplayClock::new),
+            replay: replay_speed.map(ReplayClock::new),
             ..WatchStatus::default()
         },
         address,

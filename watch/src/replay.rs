@@ -4,45 +4,18 @@ use std::fmt;
 use std::time::Duration;
 
 use client::{Message, Play};
-use events::Moment;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::controls::KeyAction;
 
-/// How far a key moves.
-const STEP: SignedDuration = SignedDuration::from_mins(1);
-/// The speeds of the keys, each twice or half the one before, within the bounds of the service.
+/// The speeds that the service plays.
 const SPEED: std::ops::RangeInclusive<f64> = 0.1..=1_000.0;
 
-/// What is replayed of the selected races.
-#[derive(Debug, Clone, Copy)]
-pub struct ReplayOptions {
-    /// Seconds of the log in a second.
-    pub speed: f64,
-    pub from: Option<Moment>,
-    pub to: Option<Moment>,
-}
-
-impl ReplayOptions {
-    pub(crate) fn query(&self) -> Vec<(&'static str, String)> {
-        let time = |name, time: Option<Moment>| time.map(|time| (name, time.to_string()));
-        // A heartbeat says that the replay is at its end.
-        let always = [
-            ("speed", self.speed.to_string()),
-            ("heartbeat_ms", "1000".into()),
-        ];
-        let times = [time("from", self.from), time("to", self.to)];
-        always
-            .into_iter()
-            .chain(times.into_iter().flatten())
-            .collect()
-    }
-}
-
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct ReplayClock {
+    /// Seconds of the log in a second.
     speed: f64,
-    pub(crate) is_paused: bool,
+    is_paused: bool,
     /// The time of the log at a time of the local clock. `None` before the first message.
     at: Option<(Timestamp, Timestamp)>,
     sought: Option<Timestamp>,
@@ -52,14 +25,10 @@ pub(crate) struct ReplayClock {
 }
 
 impl ReplayClock {
-    pub(crate) fn new(options: &ReplayOptions) -> Self {
+    pub(crate) fn new(speed: f64) -> Self {
         Self {
-            speed: options.speed,
-            is_paused: false,
-            at: None,
-            sought: None,
-            last: None,
-            has_ended: false,
+            speed,
+            ..Self::default()
         }
     }
 
@@ -91,28 +60,33 @@ impl ReplayClock {
         }
         let received = message.complete_up_to();
         let received = received.and_then(|position| position.recorded_at.parse().ok());
-        if received.is_some_and(|received| self.time(now).is_none_or(|time| time < received)) {
+        if received > self.time(now) {
             self.at = received.map(|received| (received, now));
         }
     }
 
-    /// What a key changes of the replay.
+    /// What a key makes of the replay; `None` if it is about something else.
     pub(crate) fn change(&mut self, action: KeyAction, now: Timestamp) -> Option<Play> {
-        let time = self.time(now);
-        self.at = time.map(|time| (time, now));
-        let mut play = Play::default();
+        let mut seek = None;
+        self.at = self.time(now).map(|time| (time, now));
         match action {
             KeyAction::Pause => self.is_paused = !self.is_paused,
-            KeyAction::Faster => self.speed = (self.speed * 2.0).min(*SPEED.end()),
-            KeyAction::Slower => self.speed = (self.speed / 2.0).max(*SPEED.start()),
-            KeyAction::Back => play.seek = Some(time? - STEP),
-            KeyAction::Forward => play.seek = Some(time? + STEP),
+            KeyAction::Speed(doublings) => {
+                let speed = self.speed * 2_f64.powi(doublings);
+                self.speed = speed.clamp(*SPEED.start(), *SPEED.end());
+            }
+            KeyAction::Seek(minutes) => {
+                seek = Some(self.at?.0 + SignedDuration::from_mins(minutes));
+                self.at = seek.map(|sought| (sought, now));
+                self.sought = seek;
+            }
             _ => return None,
         }
-        self.sought = play.seek.or(self.sought);
-        play.paused = Some(self.is_paused);
-        play.speed = Some(self.speed);
-        Some(play)
+        Some(Play {
+            speed: Some(self.speed),
+            paused: Some(self.is_paused),
+            seek,
+        })
     }
 }
 
@@ -138,11 +112,7 @@ mod tests {
     }
 
     fn clock(speed: f64) -> ReplayClock {
-        let mut clock = ReplayClock::new(&ReplayOptions {
-            speed,
-            from: None,
-            to: None,
-        });
+        let mut clock = ReplayClock::new(speed);
         for message in [
             r#"{"event":"welcome","seq":0,"epoch":"e","server_time":"2026-12-01T00:00:00Z","replay":
                 {"first_at":"2026-11-21T06:00:00Z","last_at":"2026-11-21T07:00:00Z","last_seq":9}}"#,
@@ -167,19 +137,21 @@ mod tests {
         assert_eq!(time(&clock, 5), "2026-11-21T06:02:00Z");
         assert_eq!(clock.to_string(), "replay paused");
         clock.change(KeyAction::Pause, after(5)).unwrap();
-        let play = clock.change(KeyAction::Faster, after(5)).unwrap();
+        let play = clock.change(KeyAction::Speed(1), after(5)).unwrap();
         assert_eq!((play.speed, play.paused), (Some(120.0), Some(false)));
         assert_eq!(time(&clock, 6), "2026-11-21T06:04:00Z");
     }
 
     #[test]
-    fn a_key_moves_it_by_a_minute_once_the_service_has_moved() {
+    fn a_key_moves_it_by_a_minute_at_once_and_from_there_on() {
         let mut clock = clock(1.0);
-        let play = clock.change(KeyAction::Forward, after(1)).unwrap();
+        let play = clock.change(KeyAction::Seek(1), after(1)).unwrap();
         assert_eq!(play.seek.unwrap().to_string(), "2026-11-21T06:01:01Z");
+        let again = clock.change(KeyAction::Seek(-1), after(1)).unwrap();
+        assert_eq!(again.seek.unwrap().to_string(), "2026-11-21T06:00:01Z");
         let resync = r#"{"event":"resync","seq":1,"epoch":"e","reason":""}"#;
         clock.apply(&serde_json::from_str(resync).unwrap(), after(2));
-        assert_eq!(time(&clock, 3), "2026-11-21T06:01:02Z");
+        assert_eq!(time(&clock, 3), "2026-11-21T06:00:02Z");
         assert_eq!(clock.change(KeyAction::NextRace, after(3)), None);
     }
 

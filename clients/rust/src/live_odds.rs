@@ -8,6 +8,7 @@ use futures::{SinkExt, StreamExt};
 use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
@@ -24,8 +25,6 @@ use crate::service_url::ServiceUrl;
 
 /// Messages that are received and not yet taken. Beyond that, the client stops reading from the service.
 const QUEUE_LEN_MAX: usize = 64;
-/// Changes of a replay that are not sent yet.
-const PLAYS_LEN_MAX: usize = 16;
 
 /// Far above the size of the largest race.
 const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
@@ -77,7 +76,7 @@ pub enum Event {
 #[derive(Debug)]
 pub struct LiveOdds {
     events: Receiver<Event>,
-    plays: Sender<Play>,
+    play: watch::Sender<Play>,
     /// `None` after its end.
     task: Option<JoinHandle<Result<(), LiveOddsError>>>,
 }
@@ -91,18 +90,19 @@ impl LiveOdds {
         let mut key = HeaderValue::from_str(key.trim()).map_err(|_| InvalidKey)?;
         key.set_sensitive(true);
         let (sender, events) = channel(QUEUE_LEN_MAX);
-        let (plays, to_send) = channel(PLAYS_LEN_MAX);
-        let task = tokio::spawn(Connection::new(url, key, sender, to_send).run());
+        let (play, played) = watch::channel(Play::default());
+        let task = tokio::spawn(Connection::new(url, key, sender, played).run());
         Ok(Self {
             events,
-            plays,
+            play,
             task: Some(task),
         })
     }
 
-    /// Changes a replay. Without a connection it waits for one; when many wait, it is dropped.
+    /// Changes a replay, or has it changed once there is a connection. The last change is in force, also after a
+    /// reconnect, so let it have the speed and the pause.
     pub fn play(&self, play: Play) {
-        let _ = self.plays.try_send(play);
+        self.play.send_replace(play);
     }
 
     /// The next event; `None` after an error. It may be cancelled: nothing is lost then.
@@ -155,9 +155,7 @@ struct Connection {
     /// Connection attempts since the last heartbeat.
     attempts: u32,
     events: Sender<Event>,
-    plays: Receiver<Play>,
-    /// The speed and the pause that a new connection has to be sent again.
-    played: Play,
+    play: watch::Receiver<Play>,
 }
 
 impl Connection {
@@ -165,7 +163,7 @@ impl Connection {
         url: ServiceUrl,
         key: HeaderValue,
         events: Sender<Event>,
-        plays: Receiver<Play>,
+        play: watch::Receiver<Play>,
     ) -> Self {
         Self {
             url,
@@ -174,8 +172,7 @@ impl Connection {
             sequences: Sequences::default(),
             attempts: 0,
             events,
-            plays,
-            played: Play::default(),
+            play,
         }
     }
 
@@ -258,10 +255,9 @@ impl Connection {
         let reason = loop {
             let received = tokio::select! {
                 received = timeout_at(received_at + silence_max, socket.next()) => received,
-                Some(play) = self.plays.recv() => {
-                    self.played.speed = play.speed.or(self.played.speed);
-                    self.played.paused = play.paused.or(self.played.paused);
-                    match socket.send(frame_of(&play)).await {
+                Ok(()) = self.play.changed() => {
+                    let frame = frame_of(&self.play.borrow_and_update());
+                    match socket.send(frame).await {
                         Ok(()) => continue,
                         Err(error) => break without_prefix(error),
                     }
@@ -289,8 +285,13 @@ impl Connection {
             match &message {
                 Message::Welcome(welcome) => {
                     silence_max = silence_max_of(welcome);
-                    if self.played != Play::default()
-                        && let Err(error) = socket.send(frame_of(&self.played)).await
+                    // A resumed replay is where it was, at the speed of the URL.
+                    let again = Play {
+                        seek: None,
+                        ..*self.play.borrow()
+                    };
+                    if again != Play::default()
+                        && let Err(error) = socket.send(frame_of(&again)).await
                     {
                         break without_prefix(error);
                     }

@@ -64,7 +64,7 @@ pub struct ReplaySpan {
 }
 
 /// Changes a replay. What is `None` stays as it is.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 #[serde(tag = "op", rename = "play")]
 pub struct Play {
     /// Seconds of the log in a second, 0.1 to 1,000.
