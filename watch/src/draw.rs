@@ -345,7 +345,7 @@ mod tests {
 
     use super::*;
     use crate::controls::KeyAction;
-    use crate::replay::ReplayClock;
+    use crate::replay::PlaybackClock;
 
     const NOW: &str = "2026-11-21T09:01:20Z";
 
@@ -459,7 +459,7 @@ mod tests {
     #[test]
     fn a_replay_has_its_time_and_its_ages_by_the_clock_of_the_log() {
         let mut status = live_status();
-        let mut clock = ReplayClock::new(60.0);
+        let mut clock = PlaybackClock::new(60.0);
         let message = json!({ "event": "heartbeat", "seq": 12, "server_time": NOW, "feed": { "state": "live" },
             "recorded_at": "2026-11-21T09:01:18Z" });
         let local: Timestamp = "2026-12-01T00:00:00Z".parse().unwrap();

@@ -16,7 +16,7 @@ use jiff::Timestamp;
 
 use crate::boards::WatchBoards;
 use crate::controls::KeyAction;
-use crate::replay::ReplayClock;
+use crate::replay::PlaybackClock;
 use crate::status::{ConnectionState, WatchStatus};
 use crate::terminal::BoardTerminal;
 
@@ -53,7 +53,7 @@ pub async fn watch(
         output: WatchOutput::open(json)?,
         boards: WatchBoards::default(),
         status: WatchStatus {
-            replay: replay_speed.map(ReplayClock::new),
+            replay: replay_speed.map(PlaybackClock::new),
             ..WatchStatus::default()
         },
         address,

@@ -1,4 +1,4 @@
-//! [`ReplayClock`]: where a replay is, by the clock of the log.
+//! [`PlaybackClock`]: where a replay is, by the clock of the log.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::controls::KeyAction;
 const SPEED: std::ops::RangeInclusive<f64> = 0.1..=1_000.0;
 
 #[derive(Debug, Clone, Default)]
-pub(crate) struct ReplayClock {
+pub(crate) struct PlaybackClock {
     /// Seconds of the log in a second.
     speed: f64,
     is_paused: bool,
@@ -24,7 +24,7 @@ pub(crate) struct ReplayClock {
     pub(crate) has_ended: bool,
 }
 
-impl ReplayClock {
+impl PlaybackClock {
     pub(crate) fn new(speed: f64) -> Self {
         Self {
             speed,
@@ -91,7 +91,7 @@ impl ReplayClock {
 }
 
 /// As the status line has it, without the time.
-impl fmt::Display for ReplayClock {
+impl fmt::Display for PlaybackClock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.has_ended, self.is_paused) {
             (true, _) => write!(f, "end of the replay"),
@@ -111,8 +111,8 @@ mod tests {
         LOCAL.parse::<Timestamp>().unwrap() + SignedDuration::from_secs(seconds)
     }
 
-    fn clock(speed: f64) -> ReplayClock {
-        let mut clock = ReplayClock::new(speed);
+    fn clock(speed: f64) -> PlaybackClock {
+        let mut clock = PlaybackClock::new(speed);
         for message in [
             r#"{"event":"welcome","seq":0,"epoch":"e","server_time":"2026-12-01T00:00:00Z","replay":
                 {"first_at":"2026-11-21T06:00:00Z","last_at":"2026-11-21T07:00:00Z","last_seq":9}}"#,
@@ -124,7 +124,7 @@ mod tests {
         clock
     }
 
-    fn time(clock: &ReplayClock, seconds: i64) -> String {
+    fn time(clock: &PlaybackClock, seconds: i64) -> String {
         clock.time(after(seconds)).unwrap().to_string()
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use client::Message;
 use jiff::{SignedDuration, Timestamp};
 
-use crate::replay::ReplayClock;
+use crate::replay::PlaybackClock;
 
 #[derive(Debug, Default)]
 pub(crate) struct WatchStatus {
@@ -18,7 +18,7 @@ pub(crate) struct WatchStatus {
     pub(crate) heartbeat_at: Option<Timestamp>,
     /// The number of gaps in the messages of a race. The service promises that there are none.
     pub(crate) gaps: u64,
-    pub(crate) replay: Option<ReplayClock>,
+    pub(crate) replay: Option<PlaybackClock>,
     /// How far the clock of the service is ahead of the local clock.
     pub(crate) clock_offset: SignedDuration,
 }

@@ -8,7 +8,7 @@ use futures::{SinkExt, StreamExt};
 use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
-use tokio::sync::watch;
+use tokio::sync::watch as latest;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
@@ -76,7 +76,7 @@ pub enum Event {
 #[derive(Debug)]
 pub struct LiveOdds {
     events: Receiver<Event>,
-    play: watch::Sender<Play>,
+    play: latest::Sender<Play>,
     /// `None` after its end.
     task: Option<JoinHandle<Result<(), LiveOddsError>>>,
 }
@@ -90,7 +90,7 @@ impl LiveOdds {
         let mut key = HeaderValue::from_str(key.trim()).map_err(|_| InvalidKey)?;
         key.set_sensitive(true);
         let (sender, events) = channel(QUEUE_LEN_MAX);
-        let (play, played) = watch::channel(Play::default());
+        let (play, played) = latest::channel(Play::default());
         let task = tokio::spawn(Connection::new(url, key, sender, played).run());
         Ok(Self {
             events,
@@ -155,7 +155,7 @@ struct Connection {
     /// Connection attempts since the last heartbeat.
     attempts: u32,
     events: Sender<Event>,
-    play: watch::Receiver<Play>,
+    play: latest::Receiver<Play>,
 }
 
 impl Connection {
@@ -163,7 +163,7 @@ impl Connection {
         url: ServiceUrl,
         key: HeaderValue,
         events: Sender<Event>,
-        play: watch::Receiver<Play>,
+        play: latest::Receiver<Play>,
     ) -> Self {
         Self {
             url,
