@@ -7,14 +7,15 @@ const root = document.getElementById("board");
 const announcer = document.getElementById("announcer");
 
 /** Starts the board. A key that is not accepted is asked for again. */
-async function start(key) {
-  const board = new Board(root, announcer, key, (reason) => {
+async function start(key, isByVisitor = false) {
+  const reject = (reason) => {
     board.close();
     forgetKey();
     ask(`${reason}. Enter another key.`);
-  });
+  };
+  const board = new Board(root, announcer, key, reject, () => start(key, true));
   try {
-    await board.start();
+    await board.start(isByVisitor);
     storeKey(key);
   } catch (error) {
     board.close();

@@ -709,6 +709,16 @@ export interface StatusUpdate {
   more?: true;
 }
 
+/** All messages of a replay, wherever it begins. */
+export interface PlaybackSpan {
+  /** When the log stored the first message. */
+  first_at: string;
+  /** When the log stored the last message. */
+  last_at: string;
+  /** The sequence of the last message: a heartbeat with this `seq` is the end. */
+  last_seq: number;
+}
+
 /** The first message. */
 export interface Welcome {
   event: "welcome";
@@ -736,6 +746,8 @@ export interface Welcome {
   reason?: "other_epoch" | "too_far_behind" | "unproven" | "other_history" | "ahead";
   /** Only after a request to resume: whether every message after `since` follows. */
   recovered?: boolean;
+  /** All messages that a replay can play; only in a replay that has any. */
+  replay?: PlaybackSpan;
 }
 
 /** A kind of messages about races. */

@@ -105,6 +105,11 @@ export class LiveOdds extends EventTarget {
     return this.#request("resync", {});
   }
 
+  play(change) {
+    if (change.speed) this.#query.set("speed", change.speed);
+    return this.#request("play", change);
+  }
+
   #request(op, values) {
     const id = `${++this.#requestCount}`;
     const request = { op, id, ...values };
@@ -207,6 +212,7 @@ export class LiveOdds extends EventTarget {
 
   #acknowledge(request, ack) {
     request.ack = ack;
+    if (ack.op === "play") return this.#requests.delete(ack.id);
     if (ack.op !== "resync") this.#filterSeq = ack.seq;
     if (ack.op === "unsubscribe") this.#complete(request);
   }

@@ -4,7 +4,7 @@ use ::watch::{RaceFilter, RaceSelector, VenueSelector, WatchError, watch};
 use anyhow::anyhow;
 use clap::Args;
 use client::{LiveOddsError, ServiceUrl};
-use events::RacingDate;
+use events::{Moment, RacingDate};
 
 use super::WrongConfiguration;
 use super::api_key::ApiKeyFlags;
@@ -14,6 +14,7 @@ use crate::shutdown::Signals;
 #[command(
     after_help = "A terminal shows a board per race; press ? for the keys. Elsewhere each message is a line. NO_COLOR=1 disables \
                   colours.\n\nExamples:\n  railbird watch\n  railbird watch --race ST/3 --race ST/4\n  \
+                  railbird watch --replay --date 2026-11-21 --speed 60\n  \
                   railbird watch --url wss://odds.example.org --api-key-file key.txt --json | jq .seq"
 )]
 pub(super) struct Watch {
@@ -36,13 +37,25 @@ pub(super) struct Watch {
     /// Show only this date. May be repeated.
     #[arg(long = "date", value_name = "DATE", value_parser = RacingDate::parse)]
     dates: Vec<RacingDate>,
+    /// Replay the past instead: the selected races, of one date, as a live client was sent them.
+    #[arg(long)]
+    replay: bool,
+    /// Seconds of the log that a replay plays in a second, 0.1 to 1000.
+    #[arg(long, value_name = "N", requires = "replay", default_value_t = 1.0)]
+    speed: f64,
+    /// Begin a replay with what the log stored at this time or later, such as 2026-11-21T14:30:00+08:00.
+    #[arg(long, value_name = "TIME", requires = "replay", value_parser = Moment::parse)]
+    from: Option<Moment>,
+    /// End a replay before this time.
+    #[arg(long, value_name = "TIME", requires = "replay", value_parser = Moment::parse)]
+    to: Option<Moment>,
     /// Print each message unchanged, one JSON object per line.
     #[arg(long)]
     json: bool,
 }
 
 impl Watch {
-    /// Shows live odds until the user quits or the reader of standard output closes it.
+    /// Shows live odds or a replay until the user quits or the reader of standard output closes it.
     ///
     /// # Errors
     /// Returns [`WrongConfiguration`] if the URL or the key is invalid, [`Unwatchable`] if the service is not
@@ -56,9 +69,23 @@ impl Watch {
             venues: self.venues,
             dates: self.dates,
         };
+        let url = if self.replay {
+            let time = |name, time: Option<Moment>| time.map(|time| (name, time.to_string()));
+            // A heartbeat says that the replay has ended.
+            let always = [
+                ("speed", self.speed.to_string()),
+                ("heartbeat_ms", "1000".to_owned()),
+            ];
+            let times = [time("from", self.from), time("to", self.to)];
+            let query = always.into_iter().chain(times.into_iter().flatten());
+            url.replay().with_query(&Vec::from_iter(query))
+        } else {
+            url
+        };
+        let speed = self.replay.then_some(self.speed);
         let mut signals = Signals::install()?;
         let shown = tokio::select! {
-            shown = watch(url, &key, filter, self.json) => shown,
+            shown = watch(url, &key, filter, speed, self.json) => shown,
             () = signals.next() => Ok(()),
         };
         shown.map_err(|error| match error {

@@ -44,6 +44,7 @@ async fn replay(
         speed: speed(&query)?,
         is_paused: false,
         sought: (0, None),
+        span: None,
     });
     let part = part(&query)?;
     let handshake = Handshake::of(&request)?;
@@ -51,6 +52,7 @@ async fn replay(
     let whole = app.store()?.checkpoint().ok_or_else(|| beyond(0))?;
     let playing = app.past.play(whole, &part, from, to, controlled);
     let playback = playing.await?;
+    control.send_modify(|control| control.span = playback.span());
     let span = permit.trace.span();
     Ok(handshake.accept(request, span, move |connection| {
         let client = NewClient {

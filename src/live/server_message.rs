@@ -11,6 +11,7 @@ use super::request::{Id, Op, RequestError};
 use super::subscription::{CONFLATE_MS, HEARTBEAT_MS, LiveSubscription};
 use crate::feed::NotRecovered;
 use crate::health::FeedHealth;
+use crate::past::PlaybackSpan;
 
 /// The fields that `welcome` and `ack` share: the outcome of a resume, and the values in force.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -74,6 +75,9 @@ pub(crate) enum ServerMessage<'a> {
         epoch: &'a str,
         /// Whether the service receives what happens.
         feed: FeedHealth,
+        /// All messages that a replay can play; only in a replay that has any.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        replay: Option<PlaybackSpan>,
         #[serde(flatten)]
         in_force: InForce<'a>,
     },

@@ -20,7 +20,7 @@ use crate::log::{Log, LogError, LogMessage, RACING};
 use crate::task::spawn_blocking;
 
 pub(crate) use part::Part;
-pub(crate) use playback::{Playback, PlaybackControl, SPEED};
+pub(crate) use playback::{Playback, PlaybackControl, PlaybackSpan, SPEED};
 
 const ANY_SUBJECT: &str = ">";
 /// Subjects that are read at a time: more save no time on two cores of a server.

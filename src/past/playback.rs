@@ -7,6 +7,8 @@ use events::Moment;
 use futures::future::OptionFuture;
 use jiff::Timestamp;
 use projections::{Checkpoint, Projection, Store, StoreError, open_races};
+use schemars::JsonSchema;
+use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::{Instant, sleep_until};
 
@@ -26,6 +28,19 @@ pub(crate) struct PlaybackControl {
     pub(crate) is_paused: bool,
     /// How often the client has sought a place, and the last one.
     pub(crate) sought: (u32, Option<Moment>),
+    /// `None` before the messages are read, and without any.
+    pub(crate) span: Option<PlaybackSpan>,
+}
+
+/// All messages of a replay, wherever it begins.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
+pub(crate) struct PlaybackSpan {
+    /// When the log stored the first message.
+    first_at: Moment,
+    /// When the log stored the last message.
+    last_at: Moment,
+    /// The sequence of the last message: a heartbeat with this `seq` is the end.
+    last_seq: u64,
 }
 
 /// Messages that are played to a feed.
@@ -71,6 +86,15 @@ impl Playback {
 
     pub(crate) fn feed(&self) -> &Feed {
         &self.feed
+    }
+
+    pub(crate) fn span(&self) -> Option<PlaybackSpan> {
+        let (first, last) = (self.messages.first()?, self.messages.last()?);
+        Some(PlaybackSpan {
+            first_at: first.recorded_at,
+            last_at: last.recorded_at,
+            last_seq: last.seq,
+        })
     }
 
     /// Plays until the client has left.

@@ -10,14 +10,14 @@ use simulator::{Pace, RaceDay, script};
 use crate::support::*;
 
 /// Pictures of the pages, which CI keeps.
-const PICTURES: &str = "target/pictures";
+pub(super) const PICTURES: &str = "target/pictures";
 /// The picture in the README may differ by this much, of 255, from the page: by times and fonts, not by its layout.
 const DIFFERENCE_MAX: f64 = 6.0;
 /// The price of the first runner in the opened race.
-const FIRST_WIN: &str = "[data-horse=H1] td.win";
-const PHASE: &str = ".channel .phase";
+pub(super) const FIRST_WIN: &str = "[data-horse=H1] td.win";
+pub(super) const PHASE: &str = ".channel .phase";
 
-fn root() -> PathBuf {
+pub(super) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).to_owned()
 }
 
@@ -327,6 +327,8 @@ async fn the_rest_of_the_race_view_follows(nats: &Nats, page: &mut Page, board_s
         .await;
     page.until(".revisions", "Revision 1, official").await;
     page.until(".revisions", "Revision 2, official").await;
+    let moves = page.texts(".revisions .moves").await;
+    assert_eq!(moves, ["no place to 3rd: HORSE 3"]);
     page.click(".result [data-horse=H1] a").await;
     page.until("h1", "HORSE 1").await;
     page.until(".form", "ST 2").await;
@@ -872,7 +874,7 @@ async fn the_board_is_small() {
 }
 
 /// Publishes a simulated day as of ten minutes after its cards are out, and the day before.
-async fn publish_simulated(nats: &Nats, today: RacingDate) -> u64 {
+pub(super) async fn publish_simulated(nats: &Nats, today: RacingDate) -> u64 {
     let now = Timestamp::now();
     let pace = |ago: SignedDuration| Pace {
         begins: now - ago,
@@ -896,7 +898,7 @@ async fn publish_simulated(nats: &Nats, today: RacingDate) -> u64 {
 }
 
 /// What is pointed at and less than 24 pixels wide or high.
-const SMALL_TARGETS: &str = "[...document.querySelectorAll('main :is(a, button, input, summary)')] \
+pub(super) const SMALL_TARGETS: &str = "[...document.querySelectorAll('main :is(a, button, input, summary)')] \
      .filter((target) => target.checkVisibility()).map((target) => [target.innerText, target.getBoundingClientRect()]) \
      .filter(([, { width, height }]) => width < 24 || height < 24).map(([text]) => text)";
 

@@ -4,4 +4,5 @@ mod board;
 mod docs;
 mod errors;
 mod pricing;
+mod replay;
 mod status;

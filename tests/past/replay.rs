@@ -89,6 +89,13 @@ async fn a_replay_stands_still_goes_on_and_moves_to_another_place() {
     let last = nats.publish(events(1)).await;
     railbird.until_seq(last).await;
     let mut socket = replay(&railbird, &format!("date={DATE}&speed=0.1")).await;
+    let welcome = socket.next().await.unwrap();
+    let is_of_race = |event: &Value| event["data"]["race_number"].is_number();
+    let first = events(1).iter().position(is_of_race).unwrap() as u64 + 1;
+    let span = json!({
+        "first_at": nats.recorded_at(first).await, "last_at": nats.recorded_at(last).await, "last_seq": last,
+    });
+    assert_eq!(welcome["replay"], span);
     let (_, paused) = socket
         .request(&json!({ "op": "play", "id": 1, "paused": true }))
         .await;

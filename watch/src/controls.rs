@@ -12,16 +12,22 @@ pub(crate) enum KeyAction {
     NextRace,
     PreviousRace,
     Pause,
+    /// Doubles the speed of a replay, or halves it if it is negative.
+    Speed(i32),
+    /// Moves a replay by minutes.
+    Seek(i64),
     ToggleHelp,
     CloseHelp,
 }
 
 /// The keys and their effects, as the help shows them.
-pub(crate) const HELP: [(&str, &str); 5] = [
+pub(crate) const HELP: [(&str, &str); 7] = [
     ("q, Ctrl-C", "quit"),
     ("n, Right, Down, Tab", "show the next race first"),
     ("p, Left, Up", "show the previous race first"),
-    ("Space", "pause and resume the boards"),
+    ("Space", "pause and resume the boards, or the replay"),
+    ("+, -", "play a replay twice or half as fast"),
+    ("<, >", "move a replay by a minute"),
     ("?, h, Esc", "open and close this help"),
 ];
 
@@ -38,6 +44,10 @@ impl KeyAction {
                 Self::PreviousRace
             }
             KeyCode::Char(' ') => Self::Pause,
+            KeyCode::Char('+' | '=') => Self::Speed(1),
+            KeyCode::Char('-') => Self::Speed(-1),
+            KeyCode::Char('<' | ',') => Self::Seek(-1),
+            KeyCode::Char('>' | '.') => Self::Seek(1),
             KeyCode::Char('?' | 'h') => Self::ToggleHelp,
             KeyCode::Esc => Self::CloseHelp,
             _ => return None,
@@ -61,10 +71,10 @@ impl BoardControls {
         self.paused.as_ref().unwrap_or(live)
     }
 
-    /// Applies the action of a key. [`KeyAction::Quit`] is left to the caller.
+    /// Applies the action of a key. [`KeyAction::Quit`] and those of a replay are left to the caller.
     pub(crate) fn apply(&mut self, action: KeyAction, live: &WatchBoards) {
         match action {
-            KeyAction::Quit => {}
+            KeyAction::Quit | KeyAction::Speed(_) | KeyAction::Seek(_) => {}
             KeyAction::NextRace => self.selected = self.neighbour(live, 1),
             KeyAction::PreviousRace => self.selected = self.neighbour(live, -1),
             KeyAction::Pause if self.paused.is_some() => self.paused = None,

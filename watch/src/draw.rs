@@ -131,12 +131,18 @@ impl BoardView<'_> {
                 parts.extend(["connecting".yellow(), self.address.into()])
             }
             ConnectionState::Connected => {
-                parts.push(match status.feed.as_str() {
-                    "" => "connected".into(),
-                    "live" => "live".green(),
-                    "stale" => "stale".yellow(),
-                    state => state.red(),
-                });
+                if let Some(replay) = &status.replay {
+                    let time = replay.time(self.now);
+                    let time = time.map(|time| time.strftime("%F %T UTC").to_string());
+                    parts.extend([replay.to_string().yellow(), time.unwrap_or_default().bold()]);
+                } else {
+                    parts.push(match status.feed.as_str() {
+                        "" => "connected".into(),
+                        "live" => "live".green(),
+                        "stale" => "stale".yellow(),
+                        state => state.red(),
+                    });
+                }
                 parts.extend([self.address.into(), format!("seq {}", status.seq).into()]);
                 if let Some(at) = status.heartbeat_at {
                     let age = Age(self.now.duration_since(at));
@@ -339,6 +345,7 @@ mod tests {
 
     use super::*;
     use crate::controls::KeyAction;
+    use crate::replay::PlaybackClock;
 
     const NOW: &str = "2026-11-21T09:01:20Z";
 
@@ -446,6 +453,33 @@ mod tests {
                 "",
                 "live  ws://127.0.0.1:8080  seq 12  heartbeat now                  ? help  q quit",
             ]
+        );
+    }
+
+    #[test]
+    fn a_replay_has_its_time_and_its_ages_by_the_clock_of_the_log() {
+        let mut status = live_status();
+        let mut clock = PlaybackClock::new(60.0);
+        let message = json!({ "event": "heartbeat", "seq": 12, "server_time": NOW, "feed": { "state": "live" },
+            "recorded_at": "2026-11-21T09:01:18Z" });
+        let local: Timestamp = "2026-12-01T00:00:00Z".parse().unwrap();
+        clock.apply(&serde_json::from_value(message).unwrap(), local);
+        status.replay = Some(clock);
+        let boards = boards_of(3..=3, 1);
+        let controls = BoardControls::default();
+        let view = BoardView {
+            boards: &boards,
+            status: &status,
+            controls: &controls,
+            address: "ws://h",
+            now: local + SignedDuration::from_secs(1),
+            colours: false,
+        };
+        let lines = lines_of(&draw(&view, (80, 4)));
+        assert!(lines[0].ends_with("open  62 s ago"), "{lines:?}");
+        assert!(
+            lines[3].starts_with("replay x60  2026-11-21 09:02:18 UTC  ws://h"),
+            "{lines:?}"
         );
     }
 

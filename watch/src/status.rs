@@ -6,6 +6,8 @@ use std::time::Duration;
 use client::Message;
 use jiff::{SignedDuration, Timestamp};
 
+use crate::replay::PlaybackClock;
+
 #[derive(Debug, Default)]
 pub(crate) struct WatchStatus {
     pub(crate) connection: ConnectionState,
@@ -16,8 +18,9 @@ pub(crate) struct WatchStatus {
     pub(crate) heartbeat_at: Option<Timestamp>,
     /// The number of gaps in the messages of a race. The service promises that there are none.
     pub(crate) gaps: u64,
+    pub(crate) replay: Option<PlaybackClock>,
     /// How far the clock of the service is ahead of the local clock.
-    clock_offset: SignedDuration,
+    pub(crate) clock_offset: SignedDuration,
 }
 
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -34,6 +37,9 @@ pub(crate) enum ConnectionState {
 impl WatchStatus {
     pub(crate) fn apply(&mut self, message: &Message, now: Timestamp) {
         self.connection = ConnectionState::Connected;
+        if let Some(replay) = &mut self.replay {
+            replay.apply(message, now);
+        }
         match message {
             Message::Welcome(welcome) => {
                 self.clock_offset = welcome.server_time.duration_since(now);
@@ -59,9 +65,13 @@ impl WatchStatus {
         self.connection = ConnectionState::Disconnected { reason, retry_at };
     }
 
-    /// The age of something that happened at `then` by the clock of the service.
+    /// The age of something that happened at `then` by the clock of the service, or of the replay.
     pub(crate) fn age(&self, then: Timestamp, now: Timestamp) -> Age {
-        Age(now.duration_since(then) + self.clock_offset)
+        let replayed = self.replay.as_ref().and_then(|replay| replay.time(now));
+        Age(match replayed {
+            Some(time) => time.duration_since(then),
+            None => now.duration_since(then) + self.clock_offset,
+        })
     }
 }
 

@@ -33,6 +33,7 @@ export class ApiError extends Error {
  */
 export class Api extends EventTarget {
   #key;
+  #asOf;
   #running = 0;
   #waiting = [];
   #isLimited = false;
@@ -41,9 +42,11 @@ export class Api extends EventTarget {
   /** How much the clock of the service is ahead of the browser's, as of the latest answer, in ms. */
   clockOffset = 0;
 
-  constructor(key) {
+  /** `asOf` returns the moment as of which the answers are; empty for the present. */
+  constructor(key, asOf = () => "") {
     super();
     this.#key = key;
+    this.#asOf = asOf;
   }
 
   /** Reads a path relative to `api/v1/`. Returns the document, and the log sequence that it reflects. */
@@ -100,6 +103,9 @@ export class Api extends EventTarget {
     try {
       const url = new URL(path, document.baseURI);
       if (LANGUAGE) url.searchParams.set("lang", LANGUAGE);
+      const asOf = this.#asOf();
+      // The next page of a list has it.
+      if (asOf && !url.searchParams.has("as_of")) url.searchParams.set("as_of", asOf);
       response = await fetch(url, { headers: { ...headers, "X-API-Key": this.#key }, cache: "no-cache" });
     } catch {
       throw new ApiError(0, "unreachable", "The service cannot be reached");

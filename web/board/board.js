@@ -2,7 +2,7 @@
 
 import { LiveOdds } from "../railbird.js";
 import * as address from "./address.js";
-import { Api } from "./api.js";
+import { Api, ApiError } from "./api.js";
 import { ChannelBar } from "./channelbar.js";
 import { DayView } from "./day.js";
 import { element } from "./dom.js";
@@ -12,6 +12,7 @@ import { PriceHistory } from "./history.js";
 import { News, NextRaces } from "./nextraces.js";
 import { Painter } from "./painter.js";
 import { RaceView } from "./raceview.js";
+import { ReplayBar } from "./replay.js";
 import { Store } from "./store.js";
 
 /** A short interval, so that a lost connection is noticed within seconds. */
@@ -49,21 +50,26 @@ export class Board {
   #isReset = false;
   #key;
   #onRejectedKey;
+  #again;
   #timers = [];
   /** Raised with each address, so that what was read for an earlier one is dropped. */
   #visit = 0;
   /** Resolved once the channel has sent its snapshots, or is refused. */
   #opened = Promise.withResolvers();
 
-  /** `reject` is called with a text once the key is no longer accepted. */
-  constructor(root, announcer, key, reject) {
+  /** `reject` is called with a text once the key is no longer accepted, `again` when another board has to replace it. */
+  constructor(root, announcer, key, reject, again) {
     this.#root = root;
     this.#announcer = announcer;
     this.#key = key;
     this.#onRejectedKey = reject;
-    this.api = new Api(key);
-    this.live = new LiveOdds("ws/live/odds", { apiKey: key, heartbeatMs: HEARTBEAT_MS });
-    this.#bar = new ChannelBar(this);
+    this.#again = again;
+    const { date, at } = address.parse(location.hash);
+    /** The [`ReplayBar`] of a board that shows the past; nothing of it is live. */
+    this.replay = at ? new ReplayBar(this, key, date, at) : null;
+    this.api = new Api(key, this.replay ? () => this.replay.asOf : undefined);
+    this.live = this.replay?.live ?? new LiveOdds("ws/live/odds", { apiKey: key, heartbeatMs: HEARTBEAT_MS });
+    this.#bar = this.replay ?? new ChannelBar(this);
     this.#next = new NextRaces(this);
     this.#news = new News(this);
     this.#listen();
@@ -86,8 +92,8 @@ export class Board {
   }
 
   /** Shows the board, once the key is known to be valid. Throws an `ApiError` otherwise. */
-  async start() {
-    await this.#readMeetings();
+  async start(isByVisitor) {
+    if (!this.replay) await this.#readMeetings();
     this.#root.replaceChildren(
       element("div", { class: "top" }, this.#bar.element, this.#next.element),
       element("div", { class: "columns" }, this.#main, this.#news.element),
@@ -95,10 +101,13 @@ export class Board {
     addEventListener("hashchange", this.#navigate);
     this.live.connect();
     this.#timers = [setInterval(() => this.#tick(), TICK_MS), setInterval(() => this.#readAgain(), READ_AGAIN_MS)];
-    await this.#show(false);
+    // A replay shows its first moment once the channel is there.
+    if (this.replay) this.#bar.tick();
+    else await this.#show(isByVisitor);
   }
 
   close() {
+    this.#visit++;
     removeEventListener("hashchange", this.#navigate);
     for (const timer of this.#timers) clearInterval(timer);
     this.live.close();
@@ -107,6 +116,7 @@ export class Board {
 
   /** The time of the service. */
   now() {
+    if (this.replay) return this.replay.now();
     return Date.now() + (this.#clockOffset ?? this.api.clockOffset);
   }
 
@@ -123,7 +133,9 @@ export class Board {
 
   async #readMeetings() {
     const meetings = [];
-    await this.api.pages("meetings", "meetings", (rows) => meetings.push(...rows));
+    // Of the past, an answer costs what its days have had.
+    const days = this.replay ? `?from=${this.replay.date}&to=${this.replay.date}` : "";
+    await this.api.pages(`meetings${days}`, "meetings", (rows) => meetings.push(...rows));
     this.#meetings = meetings;
   }
 
@@ -146,7 +158,20 @@ export class Board {
     return [...new Set([...known, ...races.keys()])].filter((venue) => races.has(venue));
   }
 
-  #navigate = () => this.#show(true);
+  #navigate = () => {
+    const { view, date, at } = address.parse(location.hash);
+    if (this.replay ? view !== "horse" && date !== this.replay.date : at) return this.restart();
+    if (at && at !== "start") this.replay.seek(Date.parse(at));
+    return this.#show(true);
+  };
+
+  /** Has another board shown that is live or a replay, as the address has it. */
+  restart(fragment = location.hash) {
+    this.close();
+    // What the replay wrote there meanwhile is no part of it.
+    history.replaceState(null, "", fragment);
+    this.#again();
+  }
 
   /** Shows what the address names. */
   async #show(isByVisitor) {
@@ -164,23 +189,26 @@ export class Board {
   }
 
   async #open(to) {
+    if (this.refused && Number.isNaN(this.replay?.now())) throw new ApiError(403, "", this.refused.replace(/\.$/, ""));
     if (to.view === "horse") return HorseView.load(this, to.horse);
     const date = to.date || this.#nextDay();
     this.date = date;
+    if (this.replay) await this.#opened.promise;
     // It may have been declared since.
     if (this.#meetingsOf(date).length === 0) await this.#readMeetings();
     await this.#loadDay(date);
-    if (to.view === "day") return new DayView(this, date, to.date === "" && date !== this.#today());
+    if (to.view === "day") return new DayView(this, date, to.date === "" && date !== this.today);
     return new RaceView(this, this.store.find(date, to.venue, to.number) ?? (await this.#loadBoard(to)));
   }
 
   #replace(view, isByVisitor) {
+    const opened = this.#view?.title === view.title ? this.#view.opened : undefined;
     this.#view?.close();
     this.#view = view;
     this.#main.replaceChildren(view.element);
     this.store.keep(this.date);
     document.title = `${view.title} – Railbird`;
-    view.loaded?.();
+    view.loaded?.(opened);
     this.painter.paintAll();
     this.#tick();
     if (isByVisitor) {
@@ -191,13 +219,18 @@ export class Board {
   }
 
   /** Today's date in the zone of the service. */
-  #today() {
+  get today() {
     return dateIn(this.#root.dataset.timeZone, this.now());
+  }
+
+  /** The zone of the first racecourse that has one, else that of the service. */
+  get zone() {
+    return [...this.store.races.values()].find(({ zone }) => zone)?.zone ?? this.#root.dataset.timeZone;
   }
 
   /** The first race day from today on, else the latest one. */
   #nextDay() {
-    const today = this.#today();
+    const { today } = this;
     const days = this.#meetings.map(({ date }) => date);
     return days.find((date) => date >= today) ?? days.at(-1) ?? today;
   }
@@ -210,7 +243,7 @@ export class Board {
     await Promise.all(
       this.#meetingsOf(date).map(async ({ venue_code }) => {
         const query = `?venue=${encodeURIComponent(venue_code)}`;
-        const minSeq = { minSeq: this.live.state.seq };
+        const minSeq = { minSeq: this.replay ? null : this.live.state.seq };
         const [cards, results] = await Promise.all([
           this.api.get(`racecards/${date}${query}`, minSeq),
           this.api.get(`results/${date}${query}`, minSeq),
@@ -292,6 +325,7 @@ export class Board {
   }
 
   #receive(message) {
+    if (this.replay && !this.replay.receive(message)) return;
     if (message.server_time) this.#clockOffset = Date.parse(message.server_time) - Date.now();
     if (message.feed) this.silent = (message.feed.sources ?? []).filter(({ state }) => state === "down");
     if (message.event === "welcome") this.#welcomed(message);
@@ -301,7 +335,22 @@ export class Board {
     if (hasNames && this.api.isTranslated && message.date === this.date) this.#readTranslated();
     if (message.event !== "snapshot_complete") return;
     this.#opened.resolve();
-    this.#readAfterReset();
+    if (this.replay) this.#showMoment();
+    else this.#readAfterReset();
+  }
+
+  async #showMoment() {
+    await this.#show(false);
+    this.replay.arrived();
+  }
+
+  /** Shows why there is no replay. */
+  refuse(reason) {
+    this.refused = reason;
+    this.live.close();
+    this.#opened.resolve();
+    this.#show(false);
+    this.#tick();
   }
 
   /** Reads the documents again for the names in the visitor's language, which messages do not have. */
@@ -326,8 +375,13 @@ export class Board {
 
   /** What was known does not hold any more. Snapshots follow, and the documents are read again. */
   #startAgain() {
-    this.store.reset();
     this.#loadedDates.clear();
+    if (this.replay) {
+      this.#meetings = [];
+      this.store.clear();
+      return this.painter.mark(this.#news);
+    }
+    this.store.reset();
     this.#isReset = true;
     this.painter.quieten();
     this.#announce("The live channel started again.");
@@ -349,6 +403,7 @@ export class Board {
 
   #stateChanged({ phase, code, reason }) {
     if (phase === "closed" && (code === 401 || code === 4401)) return this.#onRejectedKey(reason);
+    if (this.replay) return phase === "closed" && code ? this.refuse(`${reason}.`) : this.#tick();
     this.refused = phase === "closed" && (code === 403 || code === 4403) ? `${reason}. ${NOT_INCLUDED}` : "";
     if (phase !== "connecting") this.#opened.resolve();
     if (phase === "waiting") this.#announce("The live channel is lost.");

@@ -154,6 +154,8 @@ export class DayView {
       setText(all, isOpening ? "Close all races" : "Open all races");
     });
     const { before, after } = board.daysBeside(date);
+    const start = address.asOf(address.ofDay(date), "start");
+    const replay = element("a", { class: "button", href: start }, "Replay this day");
     this.element = element(
       "section",
       { class: "day" },
@@ -164,6 +166,7 @@ export class DayView {
         arrow(before, "before", "The race day before"),
         pick,
         arrow(after, "after", "The race day after"),
+        !board.replay && date <= board.today && board.store.meetings(date).size > 0 && replay,
         all,
       ),
       isInstead && element("p", { class: "lead" }, "No meeting is known for today. This is the nearest race day."),
@@ -198,10 +201,16 @@ export class DayView {
     this.#empty.hidden = sections.length > 0;
   }
 
-  /** Opens the next race of each meeting, once the documents are there. */
-  loaded() {
+  /** The races whose runners are shown. */
+  get opened() {
+    return [...this.#lines].filter(([, line]) => line.element.open).map(([race]) => race);
+  }
+
+  /** Opens the next race of each meeting, or those that were opened, once the documents are there. */
+  loaded(opened) {
     this.#arrange();
-    if (this.#hasOpened) return;
+    for (const race of opened ?? []) this.#lines.get(race)?.open();
+    if (this.#hasOpened || opened) return;
     for (const races of this.#board.store.meetings(this.#date).values()) {
       const next = races.find((race) => !race.isOver) ?? races[0];
       if (next.prices.size > 0 || next.runners.size > 0) this.#lines.get(next.key).open();

@@ -148,6 +148,17 @@ export function ordinal(place) {
   return place + ((isTeen ? undefined : { 1: "st", 2: "nd", 3: "rd" }[number % 10]) ?? "th");
 }
 
+/** The outcome of each horse of a result in words, then the places of the others. */
+export function standings(runners) {
+  const placed = runners.filter(({ position }) => position > 0);
+  const words = places(placed);
+  const others = runners.filter((runner) => runner.outcome);
+  return new Map([
+    ...others.map((runner) => [runner.horse_no, outcome(runner.outcome)]),
+    ...placed.map(({ horse_no }, index) => [horse_no, ordinal(words[index])]),
+  ]);
+}
+
 /** The first runners of a result: `1st (6) STEADY JUNIPER, =2nd (2) ...`. */
 export function order(runners) {
   const words = places(runners);

@@ -56,7 +56,7 @@ export class News {
     this.element = element(
       "aside",
       { class: "news", "aria-labelledby": "news-title", hidden: true },
-      element("h2", { id: "news-title" }, "Since you opened the page"),
+      element("h2", { id: "news-title" }, board.replay ? "In this replay" : "Since you opened the page"),
       this.#list,
     );
   }

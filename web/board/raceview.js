@@ -8,6 +8,9 @@ import * as formats from "./formats.js";
 import { RunnersTable, dividendsTable, resultTable, sectionalsTable } from "./runners.js";
 import { SourcePrices } from "./sourceprices.js";
 
+/** Runners of a revision that are said to have moved: after a disqualification, all behind have. */
+const MOVES_MAX = 5;
+
 export class RaceView {
   #board;
   #race;
@@ -146,11 +149,13 @@ export class RaceView {
       this.#revisions.replaceChildren(element("li", {}, error.message));
       return;
     }
-    this.#revisions.replaceChildren(...rows.map((row) => this.#revision(row)));
+    const isResult = ({ stale, runners }) => !stale && runners.length > 0;
+    const before = (row, index) => isResult(row) && rows.slice(0, index).findLast(isResult);
+    this.#revisions.replaceChildren(...rows.map((row, index) => this.#revision(row, before(row, index))));
     if (rows.length === 0) this.#revisions.replaceChildren(element("li", {}, "No result was declared."));
   }
 
-  #revision({ statement, revision, status, reason, time, stale, runners }) {
+  #revision({ statement, revision, status, reason, time, stale, runners }, before) {
     const race = this.#race;
     const placed = runners.filter(({ position }) => position > 0).sort((a, b) => a.position - b.position);
     const named = (row) => {
@@ -159,10 +164,11 @@ export class RaceView {
       const known = race.runners.get(row.horse_no) ?? inResult;
       return { number: 0, horse_name: row.horse_no, ...known, ...row };
     };
-    const order = formats.order(placed.map(named));
-    const others = runners
+    const unplaced = runners
       .filter(({ outcome }) => outcome)
       .map((row) => `${formats.outcome(row.outcome)}: ${named(row).horse_name}`);
+    const order = [formats.order(placed.map(named)), ...unplaced].filter(Boolean).join(", ");
+    const moves = before && movesOf(runners, before.runners, named);
     const when = formats.moment(time, race.zone, race.date);
     const what = statement === "voided" ? "void" : status;
     return element(
@@ -171,7 +177,8 @@ export class RaceView {
       element("b", {}, `Revision ${revision}, ${what}`),
       ` · ${when}${stale ? " (not in force: a higher revision was known)" : ""}`,
       reason && element("span", { class: "reason" }, reason),
-      element("span", { class: "order" }, [order, ...others].filter(Boolean).join(", ")),
+      moves && element("span", { class: "moves" }, moves),
+      element("span", { class: "order" }, moves === "" ? "No place has changed" : order),
     );
   }
 
@@ -210,4 +217,16 @@ export class RaceView {
     this.#sourcePrices.close();
     this.#board.painter.drop(this);
   }
+}
+
+/** What a revision changed against the one before: `2nd to 1st: AMBER WHISTLE`. */
+function movesOf(runners, runnersBefore, named) {
+  const [is, was] = [formats.standings(runners), formats.standings(runnersBefore)];
+  const horses = [...new Set([...is.keys(), ...was.keys()])].filter((horse) => is.get(horse) !== was.get(horse));
+  const moves = horses.slice(0, MOVES_MAX).map((horse) => {
+    const [to, from] = [is, was].map((standings) => standings.get(horse) ?? "no place");
+    return `${from} to ${to}: ${named({ horse_no: horse }).horse_name}`;
+  });
+  if (horses.length > MOVES_MAX) moves.push(`and ${horses.length - MOVES_MAX} more`);
+  return moves.join(", ");
 }

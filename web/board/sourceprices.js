@@ -36,7 +36,8 @@ export class SourcePrices {
   async #open() {
     this.#books.clear();
     this.#board.painter.mark(this);
-    if (this.#race.isOpen && !this.#board.refused) return this.#follow();
+    const { replay, refused } = this.#board;
+    if (this.#race.isOpen && !refused && !replay) return this.#follow();
     try {
       await this.#read();
       setText(this.#note, this.#books.size > 0 ? "The latest prices of each." : "No price is known.");

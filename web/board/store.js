@@ -90,6 +90,12 @@ export class Store extends EventTarget {
     }
   }
 
+  /** Forgets all races: what is shown is another moment. */
+  clear() {
+    this.races.clear();
+    this.news = [];
+  }
+
   /** Drops the races that are over and on no shown day. */
   keep(date) {
     for (const [key, race] of this.races) if (race.date !== date && race.isOver) this.races.delete(key);

@@ -4,10 +4,11 @@ use std::convert::Infallible;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use futures::StreamExt;
+use futures::{SinkExt, StreamExt};
 use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::watch as latest;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
@@ -17,7 +18,7 @@ use tokio_tungstenite::tungstenite::{Error, Message as Frame, Utf8Bytes};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async_with_config};
 
 use crate::error::{CLOSE_KEY_REVOKED, InvalidKey, LiveOddsError};
-use crate::message::{Closing, Message, Welcome};
+use crate::message::{Closing, Message, Play, Welcome};
 use crate::position::ResumePosition;
 use crate::sequences::{Gap, Received, Sequences};
 use crate::service_url::ServiceUrl;
@@ -75,6 +76,7 @@ pub enum Event {
 #[derive(Debug)]
 pub struct LiveOdds {
     events: Receiver<Event>,
+    play: latest::Sender<Play>,
     /// `None` after its end.
     task: Option<JoinHandle<Result<(), LiveOddsError>>>,
 }
@@ -88,11 +90,19 @@ impl LiveOdds {
         let mut key = HeaderValue::from_str(key.trim()).map_err(|_| InvalidKey)?;
         key.set_sensitive(true);
         let (sender, events) = channel(QUEUE_LEN_MAX);
-        let task = tokio::spawn(Connection::new(url, key, sender).run());
+        let (play, played) = latest::channel(Play::default());
+        let task = tokio::spawn(Connection::new(url, key, sender, played).run());
         Ok(Self {
             events,
+            play,
             task: Some(task),
         })
+    }
+
+    /// Changes a replay, or has it changed once there is a connection. The last change is in force, also after a
+    /// reconnect, so let it have the speed and the pause.
+    pub fn play(&self, play: Play) {
+        self.play.send_replace(play);
     }
 
     /// The next event; `None` after an error. It may be cancelled: nothing is lost then.
@@ -145,10 +155,16 @@ struct Connection {
     /// Connection attempts since the last heartbeat.
     attempts: u32,
     events: Sender<Event>,
+    play: latest::Receiver<Play>,
 }
 
 impl Connection {
-    fn new(url: ServiceUrl, key: HeaderValue, events: Sender<Event>) -> Self {
+    fn new(
+        url: ServiceUrl,
+        key: HeaderValue,
+        events: Sender<Event>,
+        play: latest::Receiver<Play>,
+    ) -> Self {
         Self {
             url,
             key,
@@ -156,6 +172,7 @@ impl Connection {
             sequences: Sequences::default(),
             attempts: 0,
             events,
+            play,
         }
     }
 
@@ -236,7 +253,17 @@ impl Connection {
         let mut received_at = Instant::now();
         let mut announced = None;
         let reason = loop {
-            let text = match timeout_at(received_at + silence_max, socket.next()).await {
+            let received = tokio::select! {
+                received = timeout_at(received_at + silence_max, socket.next()) => received,
+                Ok(()) = self.play.changed() => {
+                    let frame = frame_of(&self.play.borrow_and_update());
+                    match socket.send(frame).await {
+                        Ok(()) => continue,
+                        Err(error) => break without_prefix(error),
+                    }
+                }
+            };
+            let text = match received {
                 Ok(Some(Ok(Frame::Text(text)))) => text,
                 Ok(Some(Ok(Frame::Close(frame)))) => {
                     let code = frame.as_ref().map(|frame| u16::from(frame.code));
@@ -256,7 +283,19 @@ impl Connection {
             received_at = Instant::now();
             self.position.advance(&message);
             match &message {
-                Message::Welcome(welcome) => silence_max = silence_max_of(welcome),
+                Message::Welcome(welcome) => {
+                    silence_max = silence_max_of(welcome);
+                    // A resumed replay is where it was, at the speed of the URL.
+                    let again = Play {
+                        seek: None,
+                        ..*self.play.borrow()
+                    };
+                    if again != Play::default()
+                        && let Err(error) = socket.send(frame_of(&again)).await
+                    {
+                        break without_prefix(error);
+                    }
+                }
                 // A connection that has lived this long ends the series of failures.
                 Message::Heartbeat(_) => self.attempts = 0,
                 Message::Closing(closing) => announced = Some(self::announced(closing)?),
@@ -292,6 +331,11 @@ impl Connection {
             }
         }
     }
+}
+
+fn frame_of(play: &Play) -> Frame {
+    let text = serde_json::to_string(play);
+    Frame::text(text.expect("it has no maps"))
 }
 
 /// Why a connection ended that the service has announced to close.
@@ -378,6 +422,7 @@ mod tests {
                 reason: String::new(),
                 feed: FeedHealth::default(),
                 heartbeat_ms,
+                replay: None,
             })
         };
         assert_eq!(silence_max(None), Duration::from_secs(10));

@@ -1,7 +1,7 @@
 //! [`Message`]: a message of the live channel. A field that the service does not send is empty, zero or false.
 
 use jiff::Timestamp;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// A message of the live channel.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -49,6 +49,32 @@ pub struct Welcome {
     #[serde(default)]
     pub feed: FeedHealth,
     pub heartbeat_ms: Option<u64>,
+    /// All messages of a replay; `None` on the live channel, and without any.
+    pub replay: Option<ReplaySpan>,
+}
+
+/// All messages that a replay can play.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct ReplaySpan {
+    /// When the log stored the first message.
+    pub first_at: Timestamp,
+    pub last_at: Timestamp,
+    /// A heartbeat with this `seq` is the end of the replay.
+    pub last_seq: u64,
+}
+
+/// Changes a replay. What is `None` stays as it is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[serde(tag = "op", rename = "play")]
+pub struct Play {
+    /// Seconds of the log in a second, 0.1 to 1,000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub speed: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paused: Option<bool>,
+    /// When the log stored the next message that is played. [`Message::Resync`] and snapshots follow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seek: Option<Timestamp>,
 }
 
 /// Whether the service receives what happens.

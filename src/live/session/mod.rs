@@ -129,6 +129,7 @@ impl Session {
             seq: position.seq,
             epoch: &position.epoch,
             feed: health,
+            replay: self.play.as_ref().and_then(|play| play.borrow().span),
             in_force: InForce::new(&subscription, resumed),
         });
         if resumed != Some(Ok(())) {

@@ -697,6 +697,16 @@ class StatusUpdate(TypedDict):
     more: NotRequired[Literal[True]]
 
 
+# All messages of a replay, wherever it begins.
+class PlaybackSpan(TypedDict):
+    # When the log stored the first message.
+    first_at: str
+    # When the log stored the last message.
+    last_at: str
+    # The sequence of the last message: a heartbeat with this `seq` is the end.
+    last_seq: int
+
+
 # The first message.
 class Welcome(TypedDict):
     event: Literal["welcome"]
@@ -726,6 +736,8 @@ class Welcome(TypedDict):
     reason: NotRequired[Literal["other_epoch", "too_far_behind", "unproven", "other_history", "ahead"]]
     # Only after a request to resume: whether every message after `since` follows.
     recovered: NotRequired[bool]
+    # All messages that a replay can play; only in a replay that has any.
+    replay: NotRequired[PlaybackSpan]
 
 
 # A kind of messages about races.
