@@ -44,8 +44,8 @@ impl DetachedRuntime {
     }
 }
 
-/// Builds a runtime that has a thread for work that blocks from the beginning, and keeps it. Without one, tokio panics
-/// when it cannot start a thread; with one, work waits.
+/// Builds a runtime that has a thread for work that blocks from the beginning, and keeps those that it starts. Without
+/// one, tokio panics when it cannot start a thread; with one, work waits.
 ///
 /// # Errors
 /// Returns the error of the operating system if it cannot start a thread.

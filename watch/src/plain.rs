@@ -30,10 +30,7 @@ pub(crate) fn line(message: &str) -> Option<String> {
             "runner" => number_and_horse(&message),
             "feed" => text(&message["feed"]["state"]),
             "lag_ms" => text(&message["feed"]["lag_ms"]),
-            "sectionals" => {
-                let times = message["sectionals"].as_array().into_iter().flatten();
-                Vec::from_iter(times.map(text)).join(",")
-            }
+            "sectionals" => joined(&message["sectionals"], ","),
             name => text(&message[name]),
         };
         push_pair(&mut line, name, &value);
@@ -50,13 +47,18 @@ pub(crate) fn line(message: &str) -> Option<String> {
         }
     }
     for dividend in message["dividends"].as_array().into_iter().flatten() {
-        let combination = dividend["combination"].as_array().into_iter().flatten();
-        let numbers: Vec<String> = combination.map(text).collect();
-        let name = format!("{}:{}", text(&dividend["pool"]), numbers.join("-"));
+        let numbers = joined(&dividend["combination"], "-");
+        let name = format!("{}:{numbers}", text(&dividend["pool"]));
         let paid = ["dividend", "state"].map(|field| text(&dividend[field]));
         push_pair(&mut line, &name, paid.join(" ").trim());
     }
     Some(line)
+}
+
+/// The values of a list, with a separator between them; nothing for what is no list.
+fn joined(list: &Value, separator: &str) -> String {
+    let values = list.as_array().into_iter().flatten().map(text);
+    values.collect::<Vec<_>>().join(separator)
 }
 
 /// Appends ` name=value`; nothing if the value is empty.

@@ -11,10 +11,14 @@ const TRIES_MAX = 5;
 const LANGUAGE = languageOf(navigator.languages[0] ?? "en");
 
 function languageOf(tag) {
-  // Some systems add what belongs to no language tag: `en-US@posix`.
-  const [known] = tag.split(/[@.]/);
-  const { language, script, region } = new Intl.Locale(known).maximize();
-  return language === "en" ? "" : [language, script, region].filter(Boolean).join("-");
+  try {
+    // Some systems add what belongs to no language tag: `en-US@posix`.
+    const { language, script, region } = new Intl.Locale(tag.split("@")[0]).maximize();
+    return language === "en" ? "" : [language, script, region].filter(Boolean).join("-");
+  } catch {
+    // Others name no language at all: `C`.
+    return "";
+  }
 }
 
 /** An answer other than 200. `status` is 0 if the service cannot be reached. */

@@ -12,6 +12,11 @@ export function svg(name, attributes = {}, ...children) {
   return fill(document.createElementNS(SVG, name), attributes, children);
 }
 
+/** What may be wider than the page: it is scrolled by itself, also with the keyboard. */
+export function wide(name, child) {
+  return element("div", { class: "wide", role: "region", "aria-label": name, tabindex: "0" }, child);
+}
+
 function fill(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (value !== false && value !== undefined) node.setAttribute(name, value === true ? "" : value);

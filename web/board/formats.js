@@ -159,13 +159,15 @@ export function standings(runners) {
   ]);
 }
 
+/** A runner by its number and name: `(6) STEADY JUNIPER`. */
+export function runner({ number, horse_name, horse_no }) {
+  return [number > 0 && `(${number})`, horse_name || horse_no].filter(Boolean).join(" ");
+}
+
 /** The first runners of a result: `1st (6) STEADY JUNIPER, =2nd (2) ...`. */
 export function order(runners) {
   const words = places(runners);
-  const texts = runners.map(({ number, horse_name }, index) =>
-    [ordinal(words[index]), number > 0 && `(${number})`, horse_name].filter(Boolean).join(" "),
-  );
-  return texts.join(", ");
+  return runners.map((row, index) => `${ordinal(words[index])} ${runner(row)}`).join(", ");
 }
 
 /** The jockey and the trainer of a runner; lines break between them. */

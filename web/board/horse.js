@@ -1,7 +1,7 @@
 // A horse: its profile and its form.
 
 import * as address from "./address.js";
-import { element } from "./dom.js";
+import { element, wide } from "./dom.js";
 import * as formats from "./formats.js";
 
 /** Rows of form that are asked for at a time. */
@@ -49,9 +49,8 @@ export class HorseView {
         ...figures(profile).flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]),
       ),
       element("h2", {}, "Form"),
-      element(
-        "div",
-        { class: "wide", role: "region", "aria-label": `Form of ${this.title}`, tabindex: "0" },
+      wide(
+        `Form of ${this.title}`,
         element(
           "table",
           { class: "runners form" },

@@ -1,7 +1,7 @@
 // The table of a race's runners, with their prices as they move.
 
 import * as address from "./address.js";
-import { element, setAttribute, setText, svg } from "./dom.js";
+import { element, setAttribute, setText, svg, wide } from "./dom.js";
 import * as formats from "./formats.js";
 import { logScale, priceRange, stepPath, timeScale } from "./steps.js";
 
@@ -163,11 +163,7 @@ export class RunnersTable {
     this.#addSort("no", "Sort by number", () => null);
     this.#addSort("win", "Sort by the prices of now", () => race.byPrice);
     this.#sort(null);
-    this.element = element(
-      "div",
-      { class: "wide", role: "region", "aria-label": `Runners of ${race.label}`, tabindex: "0" },
-      this.#table,
-    );
+    this.element = wide(`Runners of ${race.label}`, this.#table);
   }
 
   /** Writes where a price is from, once it is pointed at: hardly any is. */
@@ -312,18 +308,10 @@ export function resultTable(race, result) {
   return wide(`Result of ${race.label}`, table);
 }
 
-/** A table that may be wider than the page. */
-function wide(name, table) {
-  return element("div", { class: "wide", role: "region", "aria-label": name, tabindex: "0" }, table);
-}
-
 /** The times of the sections of a race, of the race and of each runner; `null` if none is known. */
 export function sectionalsTable(race, result) {
   const timed = [...result.runners, ...result.unplaced].filter(({ sectionals }) => sectionals);
-  const rows = timed.map((runner) => [
-    [runner.number > 0 && `(${runner.number})`, runner.horse_name || runner.horse_no].filter(Boolean).join(" "),
-    runner.sectionals,
-  ]);
+  const rows = timed.map((runner) => [formats.runner(runner), runner.sectionals]);
   if (result.sectionals) rows.unshift(["The race", result.sectionals]);
   if (rows.length === 0) return null;
   const count = Math.max(...rows.map(([, times]) => times.length));

@@ -1,7 +1,7 @@
 // The win prices of a race from each of its sources, side by side. They are read once the visitor opens them: those of
 // an open race from a channel of their own, those of any other from the API.
 
-import { element, setText } from "./dom.js";
+import { element, setText, wide } from "./dom.js";
 import * as formats from "./formats.js";
 
 export class SourcePrices {
@@ -16,13 +16,12 @@ export class SourcePrices {
   constructor(race, board) {
     this.#race = race;
     this.#board = board;
-    const label = `Prices of ${race.label} from each source`;
     this.element = element(
       "details",
       { class: "by-source" },
       element("summary", {}, "Prices from each source"),
       this.#note,
-      element("div", { class: "wide", role: "region", "aria-label": label, tabindex: "0" }, this.#table),
+      wide(`Prices of ${race.label} from each source`, this.#table),
     );
     this.element.addEventListener("toggle", () => (this.element.open ? this.#open() : this.close()));
   }
