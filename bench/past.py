@@ -15,23 +15,45 @@ import uuid
 from common import BenchError, Figures, issue_key, log, nats_server, programs, run_json, start_nats, start_railbird, stop, version
 from fanout import SPARE_FILES, Fanout, allow_files
 
-FULL = {"events": [50_000, 1_000_000], "answers": 300, "clients": 1_000, "replays": 100, "recorded_seconds": 60, "seconds": 8}
-SMALL = {"events": [2_500, 50_000], "answers": 50, "clients": 200, "replays": 20, "recorded_seconds": 10, "seconds": 2}
+FULL = {"events": [1_000_000, 10_000_000], "answers": 300, "clients": 1_000, "replays": 100, "recorded_seconds": 60, "seconds": 8}
+SMALL = {"events": [2_500, 25_000], "answers": 50, "clients": 200, "replays": 20, "recorded_seconds": 10, "seconds": 2}
 
 DATE = "2025-11-22"
 RUNNERS = 14
 QUOTES = 600
+# Of each runner.
+STARTS = 60
 # Of a busy race day.
 QUOTES_PER_SECOND = 10
+# The answers that are measured: a card, a result, the runs of a horse with 60 starts, and a board with 600 quotes.
+ANSWERS = {
+    "card": f"/api/v1/racecards/{DATE}",
+    "result": f"/api/v1/results/{DATE}/1",
+    "form": "/api/v1/horses/H1/form",
+    "board": f"/api/v1/odds/{DATE}/1",
+}
+
+
+def line(kind, date, data):
+    now = datetime.datetime.now(datetime.UTC).isoformat()
+    data = {"date": date, "venue": "BN", "race_number": 1, **data}
+    event = {"specversion": "1.0", "id": str(uuid.uuid4()), "source": "bench", "type": f"racing.{kind}.v1", "time": now, "data": data}
+    return json.dumps(event) + "\n"
 
 
 def quote(n):
     """All runners of a race, each at another price than before."""
     runners = [{"horse_no": f"H{r}", "number": r, "win": round(2 + r * 1.3 + (n * (r + 3)) % 17 / 10, 1)} for r in range(1, RUNNERS + 1)]
-    now = datetime.datetime.now(datetime.UTC).isoformat()
-    data = {"date": DATE, "venue": "BN", "race_number": 1, "runners": runners}
-    event = {"specversion": "1.0", "id": str(uuid.uuid4()), "source": "bench", "type": "racing.odds.quoted.v1", "time": now, "data": data}
-    return json.dumps(event) + "\n"
+    return line("odds.quoted", DATE, {"runners": runners})
+
+
+def starts():
+    """The cards and results of the races of 14 horses, the last one on the date of the quotes."""
+    for n in reversed(range(STARTS)):
+        date = (datetime.date.fromisoformat(DATE) - datetime.timedelta(days=7 * n)).isoformat()
+        horses = [{"horse_no": f"H{r}", "horse_name": f"HORSE {r}"} for r in range(1, RUNNERS + 1)]
+        yield line("race.declared", date, {"runners": [{**horse, "number": n} for n, horse in enumerate(horses, 1)]})
+        yield line("result.declared", date, {"revision": 1, "status": "official", "runners": [{**horse, "position": n} for n, horse in enumerate(horses, 1)]})
 
 
 def publish(railbird, url, lines):
@@ -39,20 +61,20 @@ def publish(railbird, url, lines):
     subprocess.run(command, input="".join(lines), text=True, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
-def answer_ms(port, key, answers, as_of):
-    """The median of an answer as of events that were not asked for before, or of the latest one."""
+def answers_ms(port, key, path, answers, place):
+    """The sorted times of answers, as of places that were not asked for before, or of the present."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     times = []
     for n in range(answers):
-        path = f"/api/v1/odds/{DATE}/1" + (f"?as_of={QUOTES // 2 + n % (QUOTES // 2)}" if as_of else "")
+        target = path + (f"?as_of={place(n)}" if place else "")
         begun = time.perf_counter()
-        connection.request("GET", path, headers={"X-API-Key": key})
+        connection.request("GET", target, headers={"X-API-Key": key})
         response = connection.getresponse()
         body = response.read()
         times.append((time.perf_counter() - begun) * 1e3)
         if response.status != 200:
-            raise BenchError(f"{path} answers {response.status}: {body}")
-    return statistics.median(times)
+            raise BenchError(f"{target} answers {response.status}: {body}")
+    return sorted(times)
 
 
 def measure_answers(bench, size, figures, railbird, load):
@@ -60,14 +82,20 @@ def measure_answers(bench, size, figures, railbird, load):
         nats, addresses = start_nats(bench, nats_server())
         url = addresses["nats"]
         key = issue_key(railbird, url)
-        publish(railbird, url, [quote(n) for n in range(QUOTES)])
+        facts = [*starts(), *(quote(n) for n in range(QUOTES))]
+        publish(railbird, url, facts)
         run_json([load, "--nats", url, "season", "--events", events])
         data = bench.folder / "data"
         process, port, _, _ = start_railbird(bench, railbird, url, data)
-        for kind, as_of in (("as_of", True), ("latest", False)):
-            value = answer_ms(port, key, size["answers"], as_of)
-            figures.add(f"{name}_{kind}_ms", value)
-            log(f"{name} log: {kind} {value:.2f} ms")
+        for number, (kind, path) in enumerate(ANSWERS.items()):
+            # Of one race, an answer as of the same event is kept for all kinds.
+            places = lambda n, number=number: len(facts) + 1 + n * len(ANSWERS) + number
+            for when, place in (("as_of", places), ("now", None)):
+                times = answers_ms(port, key, path, size["answers"], place)
+                p50, p99 = times[len(times) // 2], times[len(times) * 99 // 100]
+                figures.add(f"{name}_{kind}_{when}_p50_ms", p50)
+                figures.add(f"{name}_{kind}_{when}_p99_ms", p99)
+                log(f"{events} events: {kind} {when}: p50 {p50:.2f} ms, p99 {p99:.2f} ms")
         for running in (process, nats):
             stop(running)
         shutil.rmtree(data)
@@ -147,7 +175,10 @@ def measure(bench, size, runs, folder):
         measure_answers(bench, size, figures, railbird, load)
         measure_replays(bench, size, figures, railbird, fanout)
         log(f"run {run + 1} is over")
-    figures.ratio("as_of_long_to_short", "long_as_of_ms", "short_as_of_ms", "<= 1.3")
+    for kind in ANSWERS:
+        for percentile in ("p50", "p99"):
+            of = f"{kind}_as_of_{percentile}_ms"
+            figures.ratio(f"long_to_short_{kind}_{percentile}", f"long_{of}", f"short_{of}", "<= 1.3")
     figures.ratio("live_p99_with_replays", "with_replays_p99_ms", "alone_p99_ms", "<= 1.2")
     figures.facts.update(size, nats_server=version([fanout.nats, "--version"]))
     return figures

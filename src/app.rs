@@ -25,8 +25,8 @@ use crate::feed::Feed;
 use crate::health::{FeedMonitor, Health};
 use crate::http::state::{App, DevKey, Pages};
 use crate::http::{
-    self, AccessLog, AdminAccess, AsyncApiDocuments, HttpServer, Origins, SignUpOutcome,
-    StatusBoard,
+    self, AccessLog, AdminAccess, AsyncApiDocuments, ExportFiles, HttpServer, Origins,
+    SignUpOutcome, StatusBoard,
 };
 use crate::limits::plans::Plans;
 use crate::limits::{HashedLimiter, NetworkConnections, Proxies};
@@ -182,6 +182,7 @@ impl Service {
             clock: config.clock.clone(),
             venue_order: config.venue_order.clone(),
             past: Past::new(logs.past.clone()),
+            exports: ExportFiles::new(config.data.clone()),
             feed: fold.feed,
             metrics: Arc::clone(&http.metrics),
             fan_out,

@@ -48,6 +48,7 @@ async function fillRaces(key) {
   }
   if (results?.races.length > 0) {
     fill("result_date", raced.date);
+    fill("result_venue", raced.venue_code);
     fill("result_race_number", results.races[0].race_number);
   }
 }

@@ -71,10 +71,8 @@ impl Margin {
             _ if is_number && whole.len() <= 3 => whole.parse().map_err(|_| wrong())?,
             _ => return Err(wrong()),
         };
-        let quarters = Self::FRACTIONS
-            .iter()
-            .zip(0..)
-            .find(|(f, _)| **f == fraction);
+        let mut fractions = Self::FRACTIONS.iter().zip(0..);
+        let quarters = fractions.find(|(f, _)| **f == fraction);
         let (_, quarters) = quarters.ok_or_else(wrong)?;
         Self::from_quarters(4 * lengths + quarters).map_err(|_| wrong())
     }

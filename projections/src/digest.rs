@@ -61,10 +61,8 @@ pub(crate) struct EntryHash([u64; 4]);
 impl EntryHash {
     pub(crate) fn of(key: &[u8], value: &[u8]) -> Self {
         let mut hasher = blake3::Hasher::new();
-        hasher
-            .update(&(key.len() as u64).to_le_bytes())
-            .update(key)
-            .update(value);
+        hasher.update(&(key.len() as u64).to_le_bytes());
+        hasher.update(key).update(value);
         let hash = hasher.finalize();
         let (chunks, _) = hash.as_bytes().as_chunks::<8>();
         Self(std::array::from_fn(|i| u64::from_le_bytes(chunks[i])))

@@ -54,10 +54,8 @@ impl Horse {
 
     /// The name in its profile; empty if unknown.
     pub(crate) fn current_name(&self, names: Option<&FormNames>) -> String {
-        let registered = self
-            .registration
-            .as_ref()
-            .map_or("", |r| r.horse_name.as_str());
+        let registered = self.registration.as_ref();
+        let registered = registered.map_or("", |r| r.horse_name.as_str());
         either(registered, names.map_or("", |names| &names.horse_name)).to_owned()
     }
 
@@ -103,11 +101,7 @@ impl Horse {
         let before = registration.and_then(|r| r.career).unwrap_or_default();
         let mut totals = BTreeMap::from([(registered, before.total_stakes)]);
         for (stated, career) in &self.careers {
-            let currency = if stated.is_empty() {
-                registered
-            } else {
-                stated
-            };
+            let currency = either(stated, registered);
             let total = totals.entry(currency).or_default();
             *total = total.saturating_add(career.total_stakes);
         }
@@ -217,12 +211,9 @@ pub(crate) fn render(
     Some(with_age(registration.and_then(OfficialAge::of), &profile))
 }
 
-/// A registered text, or the one of the form rows if that is empty.
-fn either<'a>(registered: &'a str, in_form: &'a str) -> &'a str {
-    match registered {
-        "" => in_form,
-        registered => registered,
-    }
+/// A text, or the other one if that is empty.
+fn either<'a>(text: &'a str, other: &'a str) -> &'a str {
+    if text.is_empty() { other } else { text }
 }
 
 /// The name and the trainer of a horse by its form rows: the latest of each, as a row may leave one out.

@@ -67,7 +67,7 @@ pub(crate) struct QuotedMarket {
     latest: LatestQuote,
     quotes: Newest,
     /// By combination.
-    prices: Vec<QuotedPrice>,
+    pub(crate) prices: Vec<QuotedPrice>,
 }
 
 impl Markets {
@@ -209,11 +209,6 @@ impl QuotedMarket {
                 true
             }
         }
-    }
-
-    /// The number of prices.
-    pub(crate) fn len(&self) -> usize {
-        self.prices.len()
     }
 }
 

@@ -29,7 +29,7 @@ pub(crate) struct Board {
     #[serde(default, skip_serializing_if = "Newest::is_empty")]
     quotes: Newest,
     /// The number of quotes in the history.
-    ticks: u32,
+    pub(crate) ticks: u32,
     /// The index of the primary source's book, which is the one that is shown.
     primary: usize,
     /// In the order of their first quotes, at most [`SOURCES_MAX`].
@@ -44,7 +44,7 @@ struct Book {
     runners: BTreeMap<HorseNo, Price>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Price {
     name: Text,
     number: u16,
@@ -62,16 +62,9 @@ impl Book {
             return false;
         }
         let Some(price) = self.runners.get_mut(&quoted.horse_no) else {
-            let first = Price {
-                name: quoted.horse_name.clone().unwrap_or_default(),
-                number: quoted.number.unwrap_or(0),
-                win: quoted.win,
-                place: quoted.place,
-                state: quoted.state,
-                opening: quoted.win,
-                previous: None,
-            };
-            self.runners.insert(quoted.horse_no.clone(), first);
+            let unknown = Price::default();
+            self.runners.insert(quoted.horse_no.clone(), unknown);
+            self.price(quoted);
             return true;
         };
         let before = (price.win, price.place, price.state);
@@ -157,7 +150,6 @@ impl Board {
     pub(crate) fn sources(&self) -> impl Iterator<Item = OddsSource<'_>> {
         let books = self.books.iter().enumerate();
         books.map(|(index, book)| OddsSource {
-            source: &book.source,
             primary: index == self.primary,
             ..OddsSource::of(&book.source, &book.quotes)
         })
@@ -189,11 +181,6 @@ impl Board {
     pub(crate) fn last_quoted_at(&self) -> Option<Moment> {
         let books = self.books.iter();
         books.map(|book| book.quotes.latest.recorded_at).max()
-    }
-
-    /// Counts a quote in the history.
-    pub(crate) fn add_tick(&mut self) {
-        self.ticks += 1;
     }
 
     /// The index of the last chunk of the history.

@@ -180,7 +180,7 @@ pub struct OddsStep {
 }
 
 /// Prices by steps of time.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct PriceSteps {
     length: Duration,
     /// The beginning of the step of the latest quote.
@@ -195,9 +195,7 @@ impl PriceSteps {
     pub fn of(length: Duration) -> Self {
         Self {
             length,
-            from: None,
-            closes: BTreeMap::new(),
-            quoted: BTreeMap::new(),
+            ..Self::default()
         }
     }
 
@@ -262,7 +260,7 @@ mod tests {
     type Quoted = (i64, u8, u32);
 
     fn price((_, _, halves): &Quoted) -> Option<Odds> {
-        Odds::from_thousandths(u64::from(halves * 500))
+        Odds::from_thousandths(halves * 500)
             .ok()
             .filter(|_| *halves >= 4)
     }

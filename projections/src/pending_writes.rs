@@ -12,7 +12,7 @@ use crate::horse_form::{self, Appearance, RowKind};
 use crate::horse_profile::{self, FormNames, Horse};
 use crate::live::{LiveRace, LiveUpdate, races_open_between, render_replay_state, replay_period};
 use crate::log_clock::LogClock;
-use crate::markets::{self, MarketKey, QuotedMarket};
+use crate::markets::{self, MarketKey};
 use crate::meetings::{self, Meeting};
 use crate::newest::{Order, identity};
 use crate::store::{Checkpoint, Store, StoreError, Writes};
@@ -51,7 +51,7 @@ pub(crate) struct PendingWrites {
     rejected: u64,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct RaceEntry {
     live: LiveRace,
     /// The last chunk of the odds history, as far as it is not full.
@@ -150,7 +150,7 @@ impl PendingWrites {
             return Ok(folded);
         }
         let entry = self.race(&key, recorded.seq)?;
-        entry.live.board.add_tick();
+        entry.live.board.ticks += 1;
         odds_history::append_tick(&mut entry.ticks, recorded, quote, stale);
         if entry.live.board.is_last_chunk_full() {
             let chunk = keys::tick_chunk(&key, entry.live.board.last_chunk());
@@ -178,7 +178,7 @@ impl PendingWrites {
         let (order, update) = (entry.live).quote_market(&key, recorded, quote, clock, live);
         if order == Order::New {
             let markets = &entry.live.markets.0;
-            let prices = markets.get(&market).map_or(0, QuotedMarket::len);
+            let prices = markets.get(&market).map_or(0, |market| market.prices.len());
             if entry.changed_markets.insert(market) {
                 self.keys += 1 + prices * BYTES_PER_PRICE / BYTES_PER_KEY;
             }
@@ -292,14 +292,10 @@ impl PendingWrites {
         }
         live.markets = markets::read(&self.store, key, None)?;
         Ok(RaceEntry {
-            changed_markets: BTreeSet::new(),
             appearances: horse_form::appearances(key, &live.race),
-            horses: BTreeSet::new(),
             live,
             ticks,
-            state_changed: false,
-            facts_changed: false,
-            period: None,
+            ..RaceEntry::default()
         })
     }
 
@@ -461,11 +457,8 @@ impl PendingWrites {
     fn write_horses(&mut self) -> Result<(), StoreError> {
         for horse_no in std::mem::take(&mut self.dirty_horses) {
             let horse = self.horse(&horse_no)?.clone();
-            let names = if horse.needs_form() {
-                self.form_names(&horse_no)?
-            } else {
-                None
-            };
+            let names = horse.needs_form().then(|| self.form_names(&horse_no));
+            let names = names.transpose()?.flatten();
             let profile = horse_profile::render(&horse_no, &horse, names.as_ref());
             let horse = self.write_name(&horse_no, horse, names.as_ref())?;
             let state = profile.is_some().then(|| json::render(&horse));

@@ -218,11 +218,9 @@ impl Race {
 
     /// The distance in metres; 0 if unknown.
     pub(crate) fn distance(&self) -> u32 {
-        let stated = self
-            .declared()
-            .and_then(|result| result.distance)
-            .filter(|metres| *metres > 0);
+        let stated = self.declared().and_then(|result| result.distance);
         stated
+            .filter(|metres| *metres > 0)
             .or_else(|| Some(self.card.as_ref()?.distance))
             .unwrap_or(0)
     }
@@ -253,11 +251,8 @@ impl Race {
 
     /// A horse's entry on the card.
     pub(crate) fn declared_runner(&self, horse_no: &HorseNo) -> Option<&DeclaredRunner> {
-        self.card
-            .as_ref()?
-            .runners
-            .iter()
-            .find(|runner| runner.horse_no == *horse_no)
+        let mut runners = self.card.as_ref()?.runners.iter();
+        runners.find(|runner| runner.horse_no == *horse_no)
     }
 
     /// The runners that were withdrawn and that the declared result leaves out. None without a result.

@@ -63,6 +63,7 @@ pub(crate) fn plan_races(
         let (chances, horses): (Vec<_>, Vec<_>) = field.into_iter().unzip();
         let class = rng.between(1..=5);
         let off_ms = meeting.off_ms(nth);
+        let rain_ms = meeting.rain_ms().filter(|rain_ms| *rain_ms < off_ms);
         let key = RaceKey {
             date: meeting.day.date,
             venue: meeting.venue(),
@@ -88,10 +89,7 @@ pub(crate) fn plan_races(
             stakes,
             open_ms: meeting.open_ms(nth),
             off_ms,
-            rain: meeting
-                .rain_ms()
-                .filter(|rain_ms| *rain_ms < off_ms)
-                .map(|rain_ms| (rain_ms, text(GOINGS[going + 1]))),
+            rain: rain_ms.map(|rain_ms| (rain_ms, text(GOINGS[going + 1]))),
         }
     };
     (1..=meeting.races()).map(&mut race).collect()

@@ -89,7 +89,10 @@ impl<'a> RaceScript<'a> {
         let provisional = self.result(1, ResultStatus::Provisional, None, &finish, tote);
         self.push(RACECOURSE, finish_ms + PROVISIONAL_AFTER_MS, provisional);
         if self.twists.ending == Ending::Voided {
-            self.void(official_ms, 2, "Void: the starter had recalled the field");
+            push!(self, RACECOURSE, official_ms => ResultVoided {
+                revision: 2,
+                reason: Some(text("Void: the starter had recalled the field")),
+            });
             self.pay(official_ms, DividendStatus::Refund, Vec::new());
             return;
         }
@@ -181,13 +184,6 @@ impl<'a> RaceScript<'a> {
                 invested: amount(pool.total),
             });
         }
-    }
-
-    fn void(&mut self, at_ms: u64, revision: u32, reason: &str) {
-        push!(self, RACECOURSE, at_ms => ResultVoided {
-            revision,
-            reason: Some(text(reason)),
-        });
     }
 
     pub(crate) fn pay(&mut self, at_ms: u64, status: DividendStatus, dividends: Vec<Dividend>) {

@@ -34,13 +34,11 @@ pub struct AccountCommands {
 impl AccountCommands {
     /// Commands of a service that follows the stream into `ledger`.
     pub fn new(log: Log, ledger: watch::Receiver<Ledger>) -> Self {
-        let book = AddressBook::new(log.clone());
-        let actor = Actor::Service;
         Self {
+            book: AddressBook::new(log.clone()),
             log,
-            book,
             ledger,
-            actor,
+            actor: Actor::Service,
         }
     }
 
@@ -204,14 +202,11 @@ impl AccountCommands {
         generation: u32,
     ) -> Result<(), CommandError> {
         self.book.erase(&subscription_id, generation).await?;
-        let event = AccountEvent::new(
-            self.actor.clone(),
-            AddressErased {
-                subscription_id,
-                generation,
-            },
-            now(),
-        );
+        let erased = AddressErased {
+            subscription_id,
+            generation,
+        };
+        let event = AccountEvent::new(self.actor.clone(), erased, now());
         // Without an expected sequence: a repetition changes nothing, and another writer may be at the subscription.
         self.log.append((&event).into()).await?;
         Ok(())

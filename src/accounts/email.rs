@@ -24,11 +24,9 @@ impl Email {
         let is_address = sides.is_some_and(|(local, domain)| {
             !local.is_empty() && !domain.is_empty() && !domain.contains('@')
         });
-        if is_address && !text.contains(is_unsafe) && text.len() <= EMAIL_LEN_MAX {
-            Ok(Self(text.to_owned()))
-        } else {
-            Err("an e-mail address is at most 254 bytes, with one @ and no spaces")
-        }
+        let is_safe = !text.contains(is_unsafe) && text.len() <= EMAIL_LEN_MAX;
+        let email = (is_address && is_safe).then(|| Self(text.to_owned()));
+        email.ok_or("an e-mail address is at most 254 bytes, with one @ and no spaces")
     }
 
     /// Parses an address from a form: one that mail servers deliver to. The domain is converted to ASCII and lower case

@@ -57,14 +57,6 @@ pub struct KeyEntry {
     hash: SecretHash,
 }
 
-/// Compares everything but the counts.
-impl PartialEq for KeyEntry {
-    fn eq(&self, other: &Self) -> bool {
-        let all = |entry: &Self| (entry.key_id, entry.valid_until, entry.hash);
-        all(self) == all(other) && self.holder == other.holder && self.plan == other.plan
-    }
-}
-
 /// Why a key is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
@@ -92,7 +84,7 @@ impl KeyCache {
             stale_max,
             refused_env: None,
             uses: Arc::default(),
-            keys: RwLock::new(CachedKeys::new(plans, Freshness::new())),
+            keys: RwLock::new(CachedKeys::new(plans, Freshness::default())),
             losses: AtomicU64::default(),
         }
     }
@@ -223,13 +215,8 @@ impl KeyCache {
 
     /// Removes the keys that have expired.
     pub(super) fn remove_expired(&self, now: Moment) {
-        if self
-            .keys
-            .read()
-            .ends
-            .first()
-            .is_none_or(|(end, _)| *end > now)
-        {
+        let next = self.keys.read().ends.first().copied();
+        if next.is_none_or(|(end, _)| end > now) {
             return;
         }
         let mut keys = self.keys.write();
@@ -277,22 +264,16 @@ impl CachedKeys {
         self.unknown_plans.clear();
         let mut meters: HashMap<Holder, Arc<Meter>> = HashMap::new();
         for (key_id, entry) in std::mem::take(&mut self.entries) {
-            let meter = match meters.get(&entry.holder) {
-                Some(meter) => Arc::clone(meter),
-                None => {
-                    let plan = self.plan(&entry.plan);
-                    let is_same = plan == *entry.meter.plan();
-                    let meter = if is_same {
-                        Arc::clone(&entry.meter)
-                    } else {
-                        Arc::new(Meter::new(plan))
-                    };
-                    meters.insert(entry.holder.clone(), Arc::clone(&meter));
-                    meter
+            let meter = meters.entry(entry.holder.clone()).or_insert_with(|| {
+                let plan = self.plan(&entry.plan);
+                if plan == *entry.meter.plan() {
+                    Arc::clone(&entry.meter)
+                } else {
+                    Arc::new(Meter::new(plan))
                 }
-            };
+            });
             let entry = KeyEntry {
-                meter,
+                meter: Arc::clone(meter),
                 ..KeyEntry::clone(&entry)
             };
             self.entries.insert(key_id, Arc::new(entry));
@@ -369,6 +350,14 @@ mod tests {
     use crate::accounts::tests::{Stream, key_cache};
     use crate::accounts::{ApiKey, Fact, KeyId, KeyIssued, KeyRevoked, KeyRotated, PlanChanged};
     use crate::limits::plans::Plans;
+
+    /// Compares everything but the counts.
+    impl PartialEq for KeyEntry {
+        fn eq(&self, other: &Self) -> bool {
+            let all = |entry: &Self| (entry.key_id, entry.valid_until, entry.hash);
+            all(self) == all(other) && self.holder == other.holder && self.plan == other.plan
+        }
+    }
 
     impl KeyCache {
         pub(in crate::accounts) fn entries(&self) -> HashMap<KeyId, Arc<KeyEntry>> {

@@ -59,11 +59,14 @@ fn day(moment: Moment) -> Date {
 #[display("{_0:016x}")]
 pub(super) struct ProcessId(u64);
 
-impl ProcessId {
-    fn random() -> Self {
+/// A random one.
+impl Default for ProcessId {
+    fn default() -> Self {
         Self(RandomState::new().hash_one("process"))
     }
+}
 
+impl ProcessId {
     fn parse(text: &str) -> Option<Self> {
         u64::from_str_radix(text, 16).ok().map(Self)
     }
@@ -134,7 +137,7 @@ impl UsesByProcess {
 }
 
 /// The use of keys by this process, as it is counted, and by all others, as they have written it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct KeyUses {
     process: ProcessId,
     uses: Mutex<CountedUses>,
@@ -148,15 +151,6 @@ struct CountedUses {
     known: UsesByProcess,
     /// The keys whose use by this process is newer than the stream has it.
     unwritten: HashSet<KeyId>,
-}
-
-impl Default for KeyUses {
-    fn default() -> Self {
-        Self {
-            process: ProcessId::random(),
-            uses: Mutex::default(),
-        }
-    }
 }
 
 impl KeyUses {

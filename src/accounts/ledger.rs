@@ -12,9 +12,9 @@ use jiff::Timestamp;
 use projections::StoredMessage;
 
 use super::event::{
-    AccountEvent, AccountEventError, AddressErased, Fact, KeyIssued, KeyRevoked, KeyRotated, Link,
-    LinkRequested, MailAttempted, MailDelivered, MailFailed, PlanChanged, SessionStarted,
-    SubscriptionApproved, SubscriptionForgotten, SubscriptionKeyIssued, SubscriptionRequested,
+    AccountEvent, AccountEventError, Fact, KeyIssued, KeyRevoked, KeyRotated, Link, LinkRequested,
+    MailAttempted, MailDelivered, MailFailed, PlanChanged, SessionStarted, SubscriptionApproved,
+    SubscriptionKeyIssued, SubscriptionRequested,
 };
 use super::state::{
     Account, AccountSession, Change, Holder, Key, KeyState, MAILBOX_DEFERRED, Mail, MailContent,
@@ -94,10 +94,15 @@ impl Ledger {
             Fact::SubscriptionKeyIssued(fact) => self.issue_to_subscriber(&mut folding, fact),
             Fact::LinkRequested(fact) => self.request_link(&folding, fact),
             Fact::SubscriptionSuppressed(fact) => {
-                self.suppress(&mut folding, &fact.subscription_id);
+                self.suppress(&mut folding, &fact.subscription_id)
             }
-            Fact::SubscriptionForgotten(fact) => self.forget(&mut folding, &fact),
-            Fact::AddressErased(fact) => self.erased(fact),
+            Fact::SubscriptionForgotten(fact) => {
+                self.forget(&mut folding, &fact.subscription_id, fact.generation);
+            }
+            Fact::AddressErased(fact) => {
+                let erased = (fact.subscription_id, fact.generation);
+                self.to_erase.remove(&erased);
+            }
             Fact::MailAttempted(fact) => self.attempt(&folding, fact),
             Fact::MailDelivered(fact) => self.deliver(&folding, &fact),
             Fact::MailFailed(fact) => self.fail(&folding, fact),
@@ -169,7 +174,7 @@ impl Ledger {
         self.add(folding, new_key_id, new, Text::default());
         folding.changed.push(key_id);
         if let Holder::Subscription(id) = holder {
-            self.lock_out(folding, &id);
+            self.lock_out(&id, folding.actor.session());
             let mail_id = MailId::because(format_args!("key {key_id} was rotated"));
             let old = key_id;
             let new = new_key_id;
@@ -182,7 +187,7 @@ impl Ledger {
         let Some(Holder::Subscription(id)) = self.revoke_key(folding, key_id, fact.reason) else {
             return;
         };
-        self.lock_out(folding, &id);
+        self.lock_out(&id, folding.actor.session());
         let mail_id = MailId::because(format_args!("key {key_id} was revoked"));
         self.announce(folding, mail_id, &id, Change::KeyRevoked(key_id));
         let is_by_operator = matches!(folding.actor, Actor::Operator { .. });
@@ -258,8 +263,7 @@ impl Ledger {
         };
         self.subscriptions.insert(id.clone(), subscription);
         let account = self.accounts.entry(Holder::Subscription(id.clone()));
-        let account = account.or_default();
-        account.plan = fact.plan;
+        account.or_default().plan = fact.plan;
         self.request_mail(folding, mail_id, &id, MailContent::Confirmation);
     }
 
@@ -305,35 +309,26 @@ impl Ledger {
         if let Some(subscription) = known {
             subscription.suppressed_at.get_or_insert(folding.time);
             let generation = subscription.generation;
-            let subscription_id = id.clone();
-            let fact = SubscriptionForgotten {
-                subscription_id,
-                generation,
-            };
-            self.forget(folding, &fact);
+            self.forget(folding, id, generation);
         }
     }
 
-    fn forget(&mut self, folding: &mut Folding, fact: &SubscriptionForgotten) {
-        let id = &fact.subscription_id;
+    fn forget(&mut self, folding: &mut Folding, id: &SubscriptionId, generation: u32) {
         let is_meant = |known: &&mut Subscription| {
-            known.generation == fact.generation && known.forgotten_at.is_none()
+            known.generation == generation && known.forgotten_at.is_none()
         };
         let Some(subscription) = self.subscriptions.get_mut(id).filter(is_meant) else {
             return;
         };
         subscription.forgotten_at = Some(folding.time);
-        self.to_erase.insert((id.clone(), fact.generation));
+        self.to_erase.insert((id.clone(), generation));
         let account = self.accounts.get(&Holder::Subscription(id.clone()));
         let keys = account.map_or_else(Vec::new, |account| account.keys.clone());
         let reason = Text::parse(ENDED).unwrap_or_default();
         for key_id in keys {
             self.revoke_key(folding, key_id, reason.clone());
         }
-        self.sessions
-            .retain(|_, other| other.subscription_id != *id);
-        self.links
-            .retain(|mail, _| self.mails[mail].subscription_id != *id);
+        self.lock_out(id, None);
         self.open_mails.retain(|mail_id| {
             let mail = self.mails.get_mut(mail_id);
             let Some(mail) = mail.filter(|mail| mail.subscription_id == *id) else {
@@ -344,18 +339,11 @@ impl Ledger {
         });
     }
 
-    fn erased(&mut self, fact: AddressErased) {
-        self.to_erase
-            .remove(&(fact.subscription_id, fact.generation));
-    }
-
-    /// Ends the links and sessions of a subscription, but for the session of the actor: a stranger who has another one
-    /// may be the reason for the change.
-    fn lock_out(&mut self, folding: &Folding, id: &SubscriptionId) {
-        let kept = folding.actor.session();
-        self.sessions.retain(|_, other| {
-            other.subscription_id != *id || kept.is_some_and(|kept| *kept == other.mail_id)
-        });
+    /// Ends the links and sessions of a subscription, but for one session, that of the actor: a stranger who has
+    /// another one may be the reason for the change.
+    fn lock_out(&mut self, id: &SubscriptionId, kept: Option<&MailId>) {
+        self.sessions
+            .retain(|_, other| other.subscription_id != *id || kept == Some(&other.mail_id));
         self.links
             .retain(|mail, _| self.mails[mail].subscription_id != *id);
     }
@@ -440,7 +428,8 @@ impl Ledger {
     }
 
     fn attempt(&mut self, folding: &Folding, fact: MailAttempted) {
-        let is_next = |mail: &&mut Mail| !mail.is_closed() && fact.attempt > mail.attempts;
+        let is_open = self.open_mails.contains(&fact.mail_id);
+        let is_next = |mail: &&mut Mail| is_open && fact.attempt > mail.attempts;
         let Some(mail) = self.mails.get_mut(&fact.mail_id).filter(is_next) else {
             return;
         };
@@ -530,13 +519,10 @@ impl Ledger {
 
     /// The subscriptions that were not confirmed, with the time of the last request for a link.
     pub fn unconfirmed(&self) -> impl Iterator<Item = (&SubscriptionId, Timestamp)> {
-        let is_unconfirmed = |known: &Subscription| known.state() == SubscriptionState::Unconfirmed;
-        let open = self
-            .subscriptions()
-            .filter(move |(_, known)| is_unconfirmed(known));
-        open.filter_map(|(id, known)| {
+        self.subscriptions().filter_map(|(id, known)| {
+            let is_unconfirmed = known.state() == SubscriptionState::Unconfirmed;
             let last = self.mails.get(&known.link_mail)?;
-            Some((id, last.requested_at.timestamp()))
+            is_unconfirmed.then(|| (id, last.requested_at.timestamp()))
         })
     }
 

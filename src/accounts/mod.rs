@@ -27,7 +27,7 @@ mod use_counter;
 mod use_log;
 
 pub use actor::Actor;
-pub use address_book::{AddressBook, AddressError, SealedEmail};
+pub use address_book::{AddressBook, SealedEmail};
 pub use commands::AccountCommands;
 pub use decide::{
     CommandError, LINK_LASTS, RESEND_AFTER, SESSION_LASTS, UNCONFIRMED_KEPT, new_link,

@@ -116,7 +116,7 @@ pub struct Subscription {
 impl Subscription {
     /// Whether keys may be created.
     pub fn is_active(&self) -> bool {
-        self.state().is_active()
+        self.state() == SubscriptionState::Active
     }
 
     pub fn state(&self) -> SubscriptionState {
@@ -146,12 +146,6 @@ label_values! {
         Suppressed = "suppressed",
         /// It ended, and its address is erased.
         Forgotten = "forgotten",
-    }
-}
-
-impl SubscriptionState {
-    pub fn is_active(self) -> bool {
-        self == Self::Active
     }
 }
 
@@ -213,10 +207,6 @@ pub enum Change {
 }
 
 impl Mail {
-    pub(super) fn is_closed(&self) -> bool {
-        matches!(self.state, MailState::Delivered | MailState::GivenUp(_))
-    }
-
     pub(super) fn enter(&mut self, state: MailState, at: Moment) {
         self.state = state;
         self.since = at;

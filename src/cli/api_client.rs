@@ -1,5 +1,7 @@
 //! [`ApiClient`]: a client of the API of a running service, which waits while the service limits or restarts.
 
+use std::fs::File;
+use std::io::{self, Seek, Write};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
@@ -8,8 +10,8 @@ use clap::Args;
 use client::ServiceUrl;
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper::client::conn::http1::{self, SendRequest};
-use hyper::header::{HOST, HeaderValue, RETRY_AFTER};
-use hyper::{Request, Uri, http::response::Parts};
+use hyper::header::{ACCEPT, HOST, HeaderValue, RETRY_AFTER};
+use hyper::{Request, StatusCode, Uri, http::response::Parts};
 use hyper_util::rt::TokioIo;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -25,8 +27,9 @@ use crate::tls::ClientTls;
 
 /// Far above a page, the card of the largest meeting, and the OpenAPI document.
 const BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// For a connection, a request and its answer together: a service answers within 10 s.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+/// For a connection, a request and its answer together: a service begins to answer within 10 s, and gives a client two
+/// minutes to read the answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(150);
 /// The wait after which a request is sent again, where the service names none.
 const PAUSE: Duration = Duration::from_secs(1);
 /// The requests in a row that get no answer, or that the service is not ready: after minutes it is down.
@@ -86,6 +89,11 @@ pub(super) struct NoService {
     reason: String,
 }
 
+/// The disk does not take the body of an answer.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot write the file: {0}")]
+pub(super) struct NotSaved(io::Error);
+
 /// An answer with status 200.
 #[derive(Debug)]
 pub(super) struct ApiAnswer {
@@ -118,9 +126,32 @@ impl ApiClient {
     /// # Errors
     /// Returns [`NoService`] if it was never reached, or waited for too long, and the message of any other answer.
     pub(super) async fn get(&mut self, path: &str) -> anyhow::Result<Option<ApiAnswer>> {
+        self.request(path, "application/json", None).await
+    }
+
+    /// As [`get`](Self::get), of a media type, and with the body in a file.
+    ///
+    /// # Errors
+    /// As that, and [`NotSaved`].
+    pub(super) async fn save(
+        &mut self,
+        path: &str,
+        media_type: &'static str,
+        file: &mut File,
+    ) -> anyhow::Result<Option<ApiAnswer>> {
+        self.request(path, media_type, Some(file)).await
+    }
+
+    async fn request(
+        &mut self,
+        path: &str,
+        media_type: &'static str,
+        mut file: Option<&mut File>,
+    ) -> anyhow::Result<Option<ApiAnswer>> {
         let mut failures = 0;
         loop {
-            let sent = timeout(ANSWER_TIMEOUT, self.send(path)).await;
+            let sending = self.send(path, media_type, file.as_deref_mut());
+            let sent = timeout(ANSWER_TIMEOUT, sending).await;
             let sent = sent.unwrap_or_else(|_| Err(anyhow!("no answer in {ANSWER_TIMEOUT:?}")));
             let (reason, wait) = match sent {
                 Ok((parts, body)) => {
@@ -139,6 +170,7 @@ impl ApiClient {
                     }
                     (message(&parts, &body), number(&parts, RETRY_AFTER.as_str()))
                 }
+                Err(error) if error.is::<NotSaved>() => return Err(error),
                 Err(error) => {
                     failures += 1;
                     (format!("{error:#}"), None)
@@ -183,7 +215,13 @@ impl ApiClient {
         Ok(answer.with_context(no_api)?.seq)
     }
 
-    async fn send(&mut self, path: &str) -> anyhow::Result<(Parts, Bytes)> {
+    /// Sends a request. The body of an answer 200 is in the file, if there is one.
+    async fn send(
+        &mut self,
+        path: &str,
+        media_type: &'static str,
+        file: Option<&mut File>,
+    ) -> anyhow::Result<(Parts, Bytes)> {
         let mut kept = self.sender.take();
         if let Some(sender) = &mut kept
             && sender.ready().await.is_err()
@@ -196,11 +234,26 @@ impl ApiClient {
         };
         let request = Request::get(path).header(HOST, &self.authority);
         let request = request.header("x-api-key", self.key.clone());
+        let request = request.header(ACCEPT, media_type);
         let request = request.header("railbird-min-seq", self.seq);
         let response = sender.send_request(request.body(Empty::new())?).await?;
-        let (parts, body) = response.into_parts();
-        let body = Limited::new(body, BODY_BYTES_MAX).collect().await;
-        let body = body.map_err(|error| anyhow!(error))?.to_bytes();
+        let (parts, mut body) = response.into_parts();
+        let body = match file.filter(|_| parts.status == StatusCode::OK) {
+            Some(file) => {
+                let emptied = file.set_len(0).and_then(|()| file.rewind());
+                emptied.map_err(NotSaved)?;
+                while let Some(frame) = body.frame().await {
+                    if let Ok(bytes) = frame?.into_data() {
+                        file.write_all(&bytes).map_err(NotSaved)?;
+                    }
+                }
+                Bytes::new()
+            }
+            None => {
+                let body = Limited::new(body, BODY_BYTES_MAX).collect().await;
+                body.map_err(|error| anyhow!(error))?.to_bytes()
+            }
+        };
         self.sender = Some(sender);
         Ok((parts, body))
     }

@@ -117,7 +117,7 @@ impl Draft {
         let unwritable = || format!("{} cannot be written", path.display());
         let mut file = create(&path).with_context(unwritable)?;
         // The file is compressed, so it ends before the bytes of the messages are reached.
-        let mut progress = Progress::new(stream.name, snapshot.head.bytes);
+        let mut progress = Progress::new(stream.name, snapshot.head.state.bytes);
         let mut hash = Sha256::new();
         let mut bytes = 0;
         while let Some(chunk) = snapshot.next().await? {
@@ -131,7 +131,7 @@ impl Draft {
         let head = snapshot.head;
         result(format_args!(
             "{}: {} messages up to {}, {bytes} bytes in {name}",
-            stream.name, head.messages, head.last_seq
+            stream.name, head.state.messages, head.state.last_seq
         ));
         self.manifest.streams.push(StreamFile {
             name: Text::parse(stream.name)?,
@@ -198,13 +198,13 @@ impl Backup {
             return Ok(());
         };
         let servers = log.servers().await?;
-        if found.head.messages > SYNCED_MESSAGES_MAX
+        if found.head.state.messages > SYNCED_MESSAGES_MAX
             && servers.answering.values().any(|of| of.syncs_always)
         {
             bail!(
                 "nats-server syncs each of {} messages to disk, and gives up what takes so long: start it with \
                  `sync_interval: 2m` for the restore, see \"Restore\" in docs/production.md",
-                found.head.messages
+                found.head.state.messages
             );
         }
         let path = self.folder.join(found.file.as_str());
@@ -233,8 +233,8 @@ impl Backup {
                 state.messages,
                 state.last_seq,
                 state.identity.created,
-                found.head.messages,
-                found.head.last_seq,
+                found.head.state.messages,
+                found.head.state.last_seq,
                 found.head.created
             );
         }
@@ -273,10 +273,10 @@ impl StreamFile {
         let head = &self.head;
         // Messages may have been appended after the head was taken, and where that is allowed, erased.
         let keeps_all = head.config.get("deny_delete") == Some(&true.into());
-        let appended = state.last_seq.saturating_sub(head.last_seq);
+        let appended = state.last_seq.saturating_sub(head.state.last_seq);
         state.identity.created == head.created
-            && state.last_seq >= head.last_seq
-            && (!keeps_all || state.messages == head.messages + appended)
+            && state.last_seq >= head.state.last_seq
+            && (!keeps_all || state.messages == head.state.messages + appended)
     }
 
     /// Checks that the file has the bytes that were written.

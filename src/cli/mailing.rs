@@ -58,8 +58,7 @@ impl MailFlags {
         let Some(smtp) = smtp else {
             return Ok(None);
         };
-        let required =
-            |flag| move || InvalidMailSetting::new(flag, "required together with --smtp-url");
+        let required = |flag| move || InvalidMailSetting(flag, "required together with --smtp-url");
         Ok(Some(Mailing {
             transport: Transport::Smtp(smtp),
             from: from.ok_or_else(required("--mail-from"))?,
@@ -102,14 +101,14 @@ impl MailFlags {
 
     fn public_url(&self) -> Result<Option<PublicUrl>, InvalidMailSetting> {
         let url = self.public_url.as_deref().map(PublicUrl::parse).transpose();
-        url.map_err(|message| InvalidMailSetting::new("--public-url", message))
+        url.map_err(|message| InvalidMailSetting("--public-url", message))
     }
 }
 
 fn parse_timeout(text: &str) -> Result<Duration, InvalidMailSetting> {
     let timeout = parse_duration(text).ok();
     let timeout = timeout.filter(|timeout| TIMEOUT.contains(timeout));
-    let invalid = InvalidMailSetting::new("--smtp-timeout", "expected 1s to 10m");
+    let invalid = InvalidMailSetting("--smtp-timeout", "expected 1s to 10m");
     timeout.map(SignedDuration::unsigned_abs).ok_or(invalid)
 }
 

@@ -39,7 +39,7 @@ use crate::limits::plans::Plans;
 use crate::log::{Durability, NatsConfig};
 use crate::mail::Mailing;
 use crate::projector::snapshots::SnapshotSecret;
-use crate::shutdown::{Hangups, Shutdown, Signals};
+use crate::shutdown::{Shutdown, Signals};
 use crate::tls::{CertificateFiles, TlsServer};
 
 /// Balancers ask for readiness every few seconds.
@@ -385,7 +385,7 @@ impl Serve {
     pub(super) async fn run(self) -> anyhow::Result<()> {
         keep_files_private();
         let mut signals = Signals::install()?;
-        let mut hangups = Hangups::install()?;
+        let mut hangups = Signals::install_hangup()?;
         let mut checks = Checks::default();
         let config = self.config(&mut checks);
         checks.result()?;

@@ -54,7 +54,7 @@ pub async fn replay(
     let Some(mut fold) = RaceReplay::new(Arc::clone(store), after) else {
         return Ok(Replayed::nothing(checkpoint));
     };
-    let before = position(identity, fold.begins_at().saturating_sub(1));
+    let before = ReadPosition::at(identity, fold.begins_at().saturating_sub(1));
     let mut reader = log.reader_of(RACING, before, subjects);
     loop {
         let batch = reader.next().await?;
@@ -82,7 +82,7 @@ async fn latest_events(
     earliest: u64,
     seq: u64,
 ) -> Result<Vec<(EventTime, Option<RaceKey>)>, LogReplaced> {
-    let mut reader = log.reader(RACING, position(identity, earliest));
+    let mut reader = log.reader(RACING, ReadPosition::at(identity, earliest));
     let mut events = Vec::new();
     let mut read = earliest;
     while read < seq {
@@ -115,13 +115,5 @@ fn race_of(subject: &str) -> Option<RaceKey> {
     match Subject::parse(subject).ok()? {
         Subject::Race(race) | Subject::Result(race) | Subject::Odds(race) => Some(race),
         Subject::Horse(_) | Subject::Sources => None,
-    }
-}
-
-fn position(identity: &LogIdentity, seq: u64) -> ReadPosition {
-    ReadPosition {
-        log: identity.clone(),
-        seq,
-        recorded_at: None,
     }
 }

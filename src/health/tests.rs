@@ -15,7 +15,7 @@ fn working() -> ServiceState {
     ServiceState {
         fold: Status {
             phase: Phase::Live,
-            ..Status::new()
+            ..Status::default()
         },
         connection: ConnectionStatus {
             up: true,

@@ -52,7 +52,7 @@ impl ApiRequest {
     /// Returns [`ApiError::InvalidParameter`] if the place is after the last event, [`ApiError::Gone`] if the log does
     /// not reach it, [`ApiError::NotFound`] if the race was never off, and [`ApiError::NotReady`] if the log cannot be
     /// read.
-    pub(super) async fn as_of(mut self) -> Result<Self, ApiError> {
+    pub(super) async fn rewound(mut self) -> Result<Self, ApiError> {
         let Some(place) = Place::of(&self.query)? else {
             return Ok(self);
         };
@@ -63,12 +63,12 @@ impl ApiRequest {
         self.at(as_of, whole).await
     }
 
-    /// As [`as_of`](Self::as_of), or as of the last event, for an answer that is also made of events of the log.
+    /// As [`rewound`](Self::rewound), or as of the last event, for an answer that is also made of events of the log.
     ///
     /// # Errors
     /// As that.
-    pub(super) async fn as_of_one_event(self) -> Result<(Self, u64), ApiError> {
-        let mut request = self.as_of().await?;
+    pub(super) async fn rewound_to_one_event(self) -> Result<(Self, u64), ApiError> {
+        let mut request = self.rewound().await?;
         if request.as_of.is_none() {
             let whole = request.store.checkpoint().ok_or_else(|| beyond(0))?;
             let as_of = AsOf {
@@ -143,6 +143,13 @@ impl ApiRequest {
             let races: Result<Vec<_>, ApiError> = races.collect();
             let races = races?.into_iter().flatten().collect();
             return Ok(Part::Horse { horse_no, races });
+        }
+        if self.path.has("venue") {
+            return Ok(Part::Races {
+                date: self.date()?,
+                venue: Some(self.path.venue()?),
+                race_number: None,
+            });
         }
         if self.path.has("date") {
             let is_odds = self.uri.path().starts_with("/api/v1/odds/");

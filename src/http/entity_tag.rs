@@ -11,8 +11,12 @@ pub(super) struct EntityTag(String);
 
 impl EntityTag {
     pub(super) fn of(body: &[u8]) -> Self {
-        let hash = blake3::hash(body).to_hex();
-        Self(format!("W/\"{}\"", &hash[..16]))
+        Self::of_hash(blake3::hash(body))
+    }
+
+    /// That of a body by its hash.
+    pub(super) fn of_hash(hash: blake3::Hash) -> Self {
+        Self(format!("W/\"{}\"", &hash.to_hex()[..16]))
     }
 
     /// The body, or 304 if the tags of `If-None-Match` have its own. `Vary` says that the body may be compressed, also

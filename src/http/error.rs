@@ -47,6 +47,8 @@ pub(super) enum ApiError {
     /// The plan includes no odds, or not yet those of this race.
     #[error("The plan {:?} does not include live odds{}", .plan.name.as_str(), odds_after(plan))]
     OddsNotIncluded { plan: Arc<Plan> },
+    #[error("The plan {:?} does not include files of whole meetings", .plan.name.as_str())]
+    ExportsNotIncluded { plan: Arc<Plan> },
     #[error("{}", capitalized(.0))]
     InvalidDate(ParseError),
     #[error("{}", capitalized(.0))]
@@ -65,7 +67,8 @@ pub(super) enum ApiError {
     #[error("Only GET and HEAD are allowed here")]
     MethodNotAllowed,
     #[error(
-        "Responses are application/json, lists also text/csv and application/x-ndjson; the Accept header excludes them"
+        "Responses are application/json, lists also text/csv and application/x-ndjson, and exports these or \
+         application/vnd.apache.parquet; the Accept header excludes them"
     )]
     NotAcceptable,
     #[error("A GET request needs no body")]
@@ -120,6 +123,7 @@ enum ErrorCode {
     Unauthorized,
     RateLimitExceeded,
     LiveOddsNotIncluded,
+    ExportsNotIncluded,
     InvalidDate,
     InvalidRaceNumber,
     InvalidHorseNo,
@@ -165,6 +169,9 @@ impl ApiError {
             }
             Self::LiveOddsNotIncluded { .. } | Self::OddsNotIncluded { .. } => {
                 (StatusCode::FORBIDDEN, ErrorCode::LiveOddsNotIncluded)
+            }
+            Self::ExportsNotIncluded { .. } => {
+                (StatusCode::FORBIDDEN, ErrorCode::ExportsNotIncluded)
             }
             Self::InvalidDate(_) => (StatusCode::BAD_REQUEST, ErrorCode::InvalidDate),
             Self::InvalidRaceNumber(_) => (StatusCode::BAD_REQUEST, ErrorCode::InvalidRaceNumber),

@@ -39,11 +39,14 @@ pub(super) enum BodyFormat {
     Json,
     NdJson,
     Csv,
+    Parquet,
 }
 
 impl BodyFormat {
-    /// The last one is chosen of those that a client accepts equally.
-    const ALL: [Self; 3] = [Self::Csv, Self::NdJson, Self::Json];
+    /// Those of lists. The last one is chosen of those that a client accepts equally.
+    const OF_LISTS: [Self; 3] = [Self::Csv, Self::NdJson, Self::Json];
+    /// Those of files, in the same order.
+    const OF_FILES: [Self; 3] = [Self::NdJson, Self::Csv, Self::Parquet];
 
     /// The media type, and the ranges that it is in.
     fn media_ranges(self) -> [&'static str; 3] {
@@ -51,6 +54,7 @@ impl BodyFormat {
             Self::Json => ["application/json", "application/*", "*/*"],
             Self::NdJson => ["application/x-ndjson", "application/*", "*/*"],
             Self::Csv => ["text/csv", "text/*", "*/*"],
+            Self::Parquet => ["application/vnd.apache.parquet", "application/*", "*/*"],
         }
     }
 
@@ -59,6 +63,7 @@ impl BodyFormat {
             Self::Json => "application/json",
             Self::NdJson => "application/x-ndjson",
             Self::Csv => "text/csv; charset=utf-8; header=present",
+            Self::Parquet => "application/vnd.apache.parquet",
         })
     }
 
@@ -92,7 +97,9 @@ fn accepted_ranges(headers: &HeaderMap) -> Vec<(&str, u32)> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Accepted {
     /// The best one of a list.
-    of_list: BodyFormat,
+    of_list: Option<BodyFormat>,
+    /// The best one of a file.
+    pub(super) of_file: Option<BodyFormat>,
     /// Whether other answers are accepted.
     json: bool,
 }
@@ -106,11 +113,18 @@ impl Accepted {
             accept.push(("*/*", 1000));
         }
         let preference = |format: &BodyFormat| format.preference(&accept);
-        let formats = BodyFormat::ALL.into_iter();
-        let formats = formats.filter(|format| preference(format).is_some());
-        let of_list = formats.max_by_key(preference);
+        let best = |formats: [BodyFormat; 3]| {
+            let accepted = formats.into_iter();
+            let accepted = accepted.filter(|format| preference(format).is_some());
+            accepted.max_by_key(preference)
+        };
+        let [of_list, of_file] = [BodyFormat::OF_LISTS, BodyFormat::OF_FILES].map(best);
+        if of_list.or(of_file).is_none() {
+            return Err(ApiError::NotAcceptable);
+        }
         Ok(Self {
-            of_list: of_list.ok_or(ApiError::NotAcceptable)?,
+            of_list,
+            of_file,
             json: preference(&BodyFormat::Json).is_some(),
         })
     }
@@ -120,7 +134,8 @@ impl Accepted {
     /// # Errors
     /// Returns [`ApiError::NotAcceptable`] if it is not a list, and no JSON is accepted.
     pub(super) fn body(self, json: Vec<u8>) -> Result<(BodyFormat, Vec<u8>), ApiError> {
-        if self.of_list == BodyFormat::Json {
+        let of_list = self.of_list.ok_or(ApiError::NotAcceptable)?;
+        if of_list == BodyFormat::Json {
             return Ok((BodyFormat::Json, json));
         }
         let answer: RowFields<'_> = serde_json::from_slice(&json).map_err(ApiError::internal)?;
@@ -128,11 +143,11 @@ impl Accepted {
         match lists.find(|lists| answer.get(lists[0][0]).is_some()) {
             Some(lists) => {
                 let rows = answer.rows(lists).map_err(ApiError::internal)?;
-                let body = match self.of_list {
+                let body = match of_list {
                     BodyFormat::Csv => csv(&rows).map_err(ApiError::internal)?,
                     _ => rows.iter().flat_map(RowFields::line).collect(),
                 };
-                Ok((self.of_list, body))
+                Ok((of_list, body))
             }
             None if self.json => Ok((BodyFormat::Json, json)),
             None => Err(ApiError::NotAcceptable),

@@ -1,23 +1,30 @@
 //! `/api/v1/horses`: the search by name, a profile, and its form.
 
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::request::Parts;
+use axum::response::Response;
+use axum::routing::get;
 use events::HorseNo;
 use projections::horse_form::RowKind;
 use projections::json::JsonObject;
 use projections::{horse_profile, keys};
 
 use super::error::ApiError;
-use super::paging::{INVALID_AFTER, PageRows, next_path, pages};
+use super::paging::{INVALID_AFTER, PageRows, next_path, pages, read_page};
 use super::params::QueryParams;
 use super::request::{Answer, ApiRequest, resource};
 use super::routes::Routes;
+use super::state::App;
 
 /// Form rows that are read for one page. A horse may be on many cards without a result.
 const FORM_READ_ROWS_MAX: usize = 1000;
-const NO_PAST_SEARCH: &str = "The search has no as_of: every horse may be in its answer";
+const SEARCH: &[&str] = &["after", "lang", "limit", "name"];
 
 pub(super) fn router() -> Routes {
     Routes::default()
-        .route("/api/v1/horses", pages(&["after", "limit", "name"], search))
+        .route("/api/v1/horses", get(listed))
         .route("/api/v1/horses/{horse_no}", resource(&[], profile))
         .route(
             "/api/v1/horses/{horse_no}/form",
@@ -25,11 +32,15 @@ pub(super) fn router() -> Routes {
         )
 }
 
+/// The search, which has no `as_of`: every horse may be in its answer.
+async fn listed(State(app): State<Arc<App>>, mut parts: Parts) -> Result<Response, ApiError> {
+    QueryParams::parse(&parts.uri).check_names(SEARCH)?;
+    let request = ApiRequest::read(&mut parts, &app, SEARCH).await?;
+    read_page(request, search).await
+}
+
 /// The profiles of the horses whose names begin with `name`, and after the position of an earlier page, by name.
 fn search(request: &ApiRequest) -> Result<Answer, ApiError> {
-    if request.as_of.is_some() {
-        return Err(ApiError::InvalidParameter(NO_PAST_SEARCH.to_owned()));
-    }
     let mut page = PageRows::of(&request.query)?;
     let prefix = keys::horses_named(request.query.get("name").unwrap_or_default());
     let first = match request.query.get("after") {

@@ -3,6 +3,7 @@
 use events::{RacingDate, VenueCode};
 use projections::json::JsonObject;
 use projections::keys;
+use projections::meetings::MeetingFacts;
 
 use super::error::ApiError;
 use super::meeting_choice::{is_at, quoted};
@@ -57,11 +58,7 @@ fn races(
                 next = next_path(request.uri.path(), &request.query, &last);
                 break;
             }
-            let row = JsonObject::new()
-                .field("date", &date)
-                .field("venue", &meeting.venue)
-                .field("venue_code", code);
-            page.push(&row.fields_of(&race).finish());
+            page.push(&race_of_meeting(&meeting, &race));
             last = key.split_once('/').unwrap_or_default().1.to_owned();
         }
         if !next.is_empty() {
@@ -75,4 +72,14 @@ fn races(
     }
     let json = JsonObject::new().list("races", page.list());
     Ok(Answer::page(json, &next))
+}
+
+/// A race behind the fields of its meeting.
+pub(super) fn race_of_meeting(meeting: &MeetingFacts, race: &[u8]) -> Vec<u8> {
+    JsonObject::new()
+        .field("date", &meeting.date)
+        .field("venue", &meeting.venue)
+        .field("venue_code", &meeting.venue_code)
+        .fields_of(race)
+        .finish()
 }

@@ -17,6 +17,7 @@ mod descriptions;
 mod documents;
 mod entity_tag;
 mod error;
+mod exports;
 pub(crate) mod formats;
 #[cfg(feature = "fuzzing")]
 #[path = "../../tests/fuzz/doors/http.rs"]
@@ -69,10 +70,12 @@ pub use asyncapi_documents::AsyncApiDocuments;
 pub use cors::Origins;
 pub use descriptions::{ASYNCAPI, OPENAPI, asyncapi, openapi};
 pub use error::UNAUTHORIZED_BODY;
+pub use exports::files::ExportFiles;
 pub use trace::AccessLog;
 
 pub(crate) use admin::router as admin_router;
 pub(crate) use admin_access::admin_service;
+pub(crate) use exports::ExportKind;
 pub(crate) use meeting_choice::is_at;
 pub(crate) use pages::SignUpOutcome;
 pub(crate) use routes::RouteTable;
@@ -102,6 +105,7 @@ pub(crate) fn router(app: Arc<App>) -> (Router, RouteTable) {
         .merge(meetings::router())
         .merge(changes::router())
         .merge(meeting_races::router())
+        .merge(exports::router())
         .merge(live_odds::router())
         .merge(replay_odds::router())
         .merge(account::router())

@@ -42,11 +42,11 @@ async fn odds_history(State(app): State<Arc<App>>, mut parts: Parts) -> Result<R
     let request = ApiRequest::read(&mut parts, &app, &PARAMETERS).await?;
     request.require_odds(None)?;
     let Some(market) = market(&request)? else {
-        let request = request.as_of().await?;
+        let request = request.rewound().await?;
         return read_page(request, |request| answer(request, None)).await;
     };
     // The views have no quotes of other markets, the log has them. Both are read as of one event.
-    let (request, seq) = request.as_of_one_event().await?;
+    let (request, seq) = request.rewound_to_one_event().await?;
     let (race, _) = find(&request)?;
     let quotes = app.past.quotes(&race, seq).await?;
     let read = move |request: &ApiRequest| answer(request, Some((&market, &quotes)));

@@ -148,7 +148,7 @@ pub(super) fn pages(
 ) -> MethodRouter<Arc<App>> {
     get(async move |State(app): State<Arc<App>>, mut parts: Parts| {
         let request = ApiRequest::read(&mut parts, &app, parameters).await?;
-        read_page(request.as_of().await?, read).await
+        read_page(request.rewound().await?, read).await
     })
 }
 

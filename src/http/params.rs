@@ -6,11 +6,11 @@ use std::time::Duration;
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::Uri;
 use axum::http::request::Parts;
-use events::{HorseNo, LanguageTag, Moment, RaceNumber, RacingDate};
+use events::{HorseNo, LanguageTag, Moment, RaceNumber, RacingDate, VenueCode};
 use jiff::SignedDuration;
 use percent_encoding::percent_decode_str;
 
-use super::error::ApiError;
+use super::error::{ApiError, capitalized};
 use crate::live::unknown_name;
 
 pub(super) struct PathParams(RawPathParams);
@@ -35,7 +35,7 @@ impl PathParams {
         !self.get(name).is_empty()
     }
 
-    fn get(&self, name: &str) -> &str {
+    pub(super) fn get(&self, name: &str) -> &str {
         let param = self.0.iter().find(|(key, _)| *key == name);
         param.map_or("", |(_, value)| value)
     }
@@ -50,6 +50,7 @@ impl PathParams {
                 "date" if !self.is_today() => _ = self.date()?,
                 "race_number" => _ = self.race_number()?,
                 "horse_no" => _ = self.horse_no()?,
+                "venue" => _ = self.venue()?,
                 _ => {}
             }
         }
@@ -70,6 +71,11 @@ impl PathParams {
 
     pub(super) fn race_number(&self) -> Result<RaceNumber, ApiError> {
         RaceNumber::parse(self.get("race_number")).map_err(ApiError::InvalidRaceNumber)
+    }
+
+    pub(super) fn venue(&self) -> Result<VenueCode, ApiError> {
+        let venue = VenueCode::parse(self.get("venue"));
+        venue.map_err(|error| ApiError::InvalidParameter(capitalized(error)))
     }
 
     pub(super) fn horse_no(&self) -> Result<HorseNo, ApiError> {

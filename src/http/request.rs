@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::body::Body;
 use axum::extract::{FromRequestParts, State};
 use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, IF_NONE_MATCH, LINK, VARY};
 use axum::http::request::Parts;
@@ -16,7 +17,7 @@ use tokio::time::timeout;
 
 use super::entity_tag::{EntityTag, is_zero_weight};
 use super::error::ApiError;
-use super::formats::Accepted;
+use super::formats::{Accepted, BodyFormat};
 use super::params::{PathParams, QueryParams, check_utf8};
 use super::state::App;
 use super::views_state::{RAILBIRD_SCHEMA, RAILBIRD_SEQ};
@@ -82,7 +83,7 @@ pub(super) fn resource(
 ) -> MethodRouter<Arc<App>> {
     get(async move |State(app): State<Arc<App>>, mut parts: Parts| {
         let request = ApiRequest::read(&mut parts, &app, parameters).await?;
-        request.as_of().await?.answer(read)
+        request.rewound().await?.answer(read)
     })
 }
 
@@ -163,10 +164,33 @@ impl ApiRequest {
         if self.plan.includes_odds(age) {
             Ok(())
         } else {
-            Err(ApiError::OddsNotIncluded {
-                plan: Arc::clone(&self.plan),
-            })
+            Err(self.odds_not_included())
         }
+    }
+
+    pub(super) fn odds_not_included(&self) -> ApiError {
+        let plan = Arc::clone(&self.plan);
+        ApiError::OddsNotIncluded { plan }
+    }
+
+    /// Checks that the plan of the key includes files of whole meetings.
+    ///
+    /// # Errors
+    /// Returns [`ApiError::ExportsNotIncluded`].
+    pub(super) fn require_exports(&self) -> Result<(), ApiError> {
+        if self.plan.exports {
+            return Ok(());
+        }
+        let plan = Arc::clone(&self.plan);
+        Err(ApiError::ExportsNotIncluded { plan })
+    }
+
+    /// The format in which the request accepts a file.
+    ///
+    /// # Errors
+    /// Returns [`ApiError::NotAcceptable`] if it accepts none.
+    pub(super) fn file_format(&self) -> Result<BodyFormat, ApiError> {
+        self.accepted.of_file.ok_or(ApiError::NotAcceptable)
     }
 
     /// Responds with what `read` reads from the store: all of it as of one sequence, however many views it is made of.
@@ -187,7 +211,7 @@ impl ApiRequest {
     }
 
     /// An answer with the names of the language that the request asks for.
-    fn translate(&self, mut answer: Answer) -> Result<Answer, ApiError> {
+    pub(super) fn translate(&self, mut answer: Answer) -> Result<Answer, ApiError> {
         if let Some(language) = self.query.language()? {
             let names = Translation::of(&answer.json, &language, &self.store)?;
             answer.json = names.apply(&answer.json);
@@ -199,7 +223,24 @@ impl ApiRequest {
     pub(super) fn respond(self, answer: Answer, seq: u64) -> Result<Response, ApiError> {
         let Answer { json, links } = answer;
         let (format, body) = self.accepted.body(json)?;
-        let mut response = EntityTag::of(&body).response(self.if_none_match.as_ref(), body);
+        let mut response = self.respond_with(&EntityTag::of(&body), format, body, seq);
+        for link in links {
+            if let Ok(link) = HeaderValue::try_from(link) {
+                response.headers_mut().append(LINK, link);
+            }
+        }
+        Ok(response)
+    }
+
+    /// Responds with a body as of a sequence, or with 304 if the client has it.
+    pub(super) fn respond_with(
+        &self,
+        tag: &EntityTag,
+        format: BodyFormat,
+        body: impl Into<Body>,
+        seq: u64,
+    ) -> Response {
+        let mut response = tag.response(self.if_none_match.as_ref(), body);
         let headers = response.headers_mut();
         headers.reserve(RESPONSE_HEADERS);
         headers.insert(CONTENT_TYPE, format.content_type());
@@ -211,12 +252,7 @@ impl ApiRequest {
         headers.insert(CACHE_CONTROL, HeaderValue::from_static(cached));
         headers.insert(RAILBIRD_SEQ, seq.into());
         headers.insert(RAILBIRD_SCHEMA, self.schema.into());
-        for link in links {
-            if let Ok(link) = HeaderValue::try_from(link) {
-                headers.append(LINK, link);
-            }
-        }
-        Ok(response)
+        response
     }
 }
 

@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use super::asyncapi_documents::AsyncApiDocuments;
 use super::cors::Origins;
 use super::error::{ApiError, capitalized};
+use super::exports::files::ExportFiles;
 use super::status::board::StatusBoard;
 use crate::accounts::{AccountCommands, KeyCache, Ledger};
 use crate::clock::Clock;
@@ -52,6 +53,7 @@ pub struct App {
     /// The venues by precedence, for days with several meetings.
     pub venue_order: Vec<VenueCode>,
     pub past: Past,
+    pub exports: ExportFiles,
     pub feed: Feed,
     pub metrics: Arc<HttpMetrics>,
     pub fan_out: FanOut,

@@ -29,7 +29,8 @@ pub struct RateLimitStatus {
 }
 
 /// The period of a limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum Period {
     Minute,
     Day,
@@ -38,10 +39,7 @@ pub enum Period {
 impl Period {
     /// The name of the period.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Minute => "minute",
-            Self::Day => "day",
-        }
+        self.into()
     }
 
     fn duration(self) -> Duration {

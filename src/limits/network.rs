@@ -19,17 +19,22 @@ pub struct Network(IpAddr);
 
 impl From<IpAddr> for Network {
     fn from(address: IpAddr) -> Self {
-        Self(match address.to_canonical() {
-            IpAddr::V4(address) => address.into(),
-            IpAddr::V6(address) => {
-                let site = address.to_bits() & (u128::MAX << (128 - SITE_BITS));
-                Ipv6Addr::from_bits(site).into()
-            }
-        })
+        Self::of(address.to_canonical(), SITE_BITS)
     }
 }
 
 impl Network {
+    /// An IPv4 address, or a prefix of an IPv6 address.
+    fn of(address: IpAddr, prefix_bits: u32) -> Self {
+        Self(match address {
+            IpAddr::V4(address) => address.into(),
+            IpAddr::V6(address) => {
+                let prefix = address.to_bits() & (u128::MAX << (128 - prefix_bits));
+                Ipv6Addr::from_bits(prefix).into()
+            }
+        })
+    }
+
     /// The network without the part that could name a person.
     pub fn coarse(self) -> CoarseNetwork {
         self.0.into()
@@ -37,13 +42,7 @@ impl Network {
 
     /// What one customer of a provider can have: an IPv4 address, or the /48 of an IPv6 address.
     pub fn customer(self) -> Self {
-        Self(match self.0 {
-            IpAddr::V4(address) => address.into(),
-            IpAddr::V6(address) => {
-                let customer = address.to_bits() & (u128::MAX << (128 - CUSTOMER_BITS));
-                Ipv6Addr::from_bits(customer).into()
-            }
-        })
+        Self::of(self.0, CUSTOMER_BITS)
     }
 }
 

@@ -40,6 +40,8 @@ pub struct Plan {
     pub connections: Option<NonZeroU32>,
     /// Without live odds: how long the odds of a race have not changed before they can be read; `None` if never.
     pub odds_after: Option<SignedDuration>,
+    /// Whether files of whole meetings are included.
+    pub exports: bool,
     /// The maximum valid keys of a subscriber.
     pub keys: NonZeroU32,
     /// Whether it can be chosen on the pricing page.
@@ -160,6 +162,7 @@ impl Plans {
             requests_per_day: least(|plan| plan.requests_per_day),
             connections: least(|plan| plan.connections).filter(|_| live_odds),
             odds_after: odds_after.filter(|_| has_odds),
+            exports: in_all(|plan| plan.exports),
             keys: least(|plan| Some(plan.keys)).unwrap_or(KEYS_DEFAULT),
             sign_up: false,
             approval: true,
@@ -185,6 +188,8 @@ struct PlanTable {
     live_odds: Spanned<bool>,
     connections: Option<Spanned<NonZeroU32>>,
     odds_after: Option<Spanned<String>>,
+    #[serde(default)]
+    exports: bool,
     keys: Option<NonZeroU32>,
     sign_up: bool,
     approval: Option<Spanned<bool>>,
@@ -235,6 +240,7 @@ impl PlanTable {
             requests_per_day: self.requests_per_day,
             connections: self.connections.as_ref().map(|set| *set.get_ref()),
             odds_after: odds_after.transpose()?,
+            exports: self.exports,
             keys: self.keys.unwrap_or(KEYS_DEFAULT),
             sign_up: self.sign_up,
             approval: approval.is_some(),
@@ -320,7 +326,7 @@ mod tests {
             (
                 with("sign_up", "signup"),
                 "line 6, signup: unknown field `signup`, expected one of `name`, `price`, `description`, `requests_per_minute`, \
-                 `requests_per_day`, `live_odds`, `connections`, `odds_after`, `keys`, `sign_up`, `approval`",
+                 `requests_per_day`, `live_odds`, `connections`, `odds_after`, `exports`, `keys`, `sign_up`, `approval`",
             ),
             (
                 with("price = \"Free\"\n", ""),

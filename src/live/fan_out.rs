@@ -142,11 +142,8 @@ impl FanOut {
     /// Hands a client over to a shard.
     pub(crate) fn admit(&self, client: NewClient) {
         let has_room = |shard: &&ShardHandle| shard.clients() < CLIENTS_PER_SHARD;
-        let shard = self
-            .shards
-            .iter()
-            .find(has_room)
-            .or_else(|| self.shards.iter().min_by_key(|shard| shard.clients()));
+        let shard = self.shards.iter().find(has_room);
+        let shard = shard.or_else(|| self.shards.iter().min_by_key(|shard| shard.clients()));
         let trace = client.permit.trace;
         let admitted = shard.is_some_and(|shard| {
             let client = (client, Arc::clone(&shard.guard));
@@ -215,7 +212,7 @@ mod tests {
     fn context() -> LiveContext {
         let status = Status {
             phase: Phase::Live,
-            ..Status::new()
+            ..Status::default()
         };
         let status = watch::channel(status).1;
         let connection = ConnectionStatus {

@@ -20,35 +20,31 @@ const EMPTY_LIST: &str = "none";
 
 /// Selects races: a race must match at least one value of each list that is given. All lists together have at most
 /// 1,000 values.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Filter {
     /// Dates of meetings.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = VALUES_MAX))]
     pub(crate) dates: Option<Vec<RacingDate>>,
     /// Codes or names of venues; case is ignored.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = VALUES_MAX), inner(length(max = VENUE_BYTES_MAX)))]
     pub(crate) venues: Option<Vec<String>>,
     /// Races.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = VALUES_MAX))]
     pub(crate) races: Option<Vec<RacePattern>>,
     /// Horses on the card or the board of a race.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = VALUES_MAX))]
     pub(crate) horses: Option<Vec<HorseNo>>,
 }
 
 /// A race; on any date if `date` is left out, at any venue if `venue` is.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub(crate) struct RacePattern {
     /// The meeting's date.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) date: Option<RacingDate>,
     /// The venue's code or name; case is ignored.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = VENUE_BYTES_MAX))]
     pub(crate) venue: Option<String>,
     /// The race's number.
@@ -137,11 +133,8 @@ impl Filter {
     /// # Errors
     /// Returns [`InvalidFilter::VenueTooLong`].
     pub(super) fn check_venues(&self) -> Result<(), InvalidFilter> {
-        let of_races = self
-            .races
-            .iter()
-            .flatten()
-            .filter_map(|race| race.venue.as_ref());
+        let races = self.races.iter().flatten();
+        let of_races = races.filter_map(|race| race.venue.as_ref());
         let mut venues = self.venues.iter().flatten().chain(of_races);
         if venues.any(|venue| venue.len() > VENUE_BYTES_MAX) {
             return Err(InvalidFilter::VenueTooLong);
@@ -150,7 +143,12 @@ impl Filter {
     }
 
     pub(crate) fn follows(&self) -> Follows {
-        let lengths = self.lengths();
+        let lengths = [
+            self.dates.as_ref().map(Vec::len),
+            self.venues.as_ref().map(Vec::len),
+            self.races.as_ref().map(Vec::len),
+            self.horses.as_ref().map(Vec::len),
+        ];
         if lengths == [None; 4] {
             Follows::All
         } else if lengths.contains(&Some(0)) {
@@ -158,16 +156,6 @@ impl Filter {
         } else {
             Follows::Some
         }
-    }
-
-    /// Number of values in each list.
-    fn lengths(&self) -> [Option<usize>; 4] {
-        [
-            self.dates.as_ref().map(Vec::len),
-            self.venues.as_ref().map(Vec::len),
-            self.races.as_ref().map(Vec::len),
-            self.horses.as_ref().map(Vec::len),
-        ]
     }
 
     /// A filter that selects no race.
@@ -211,10 +199,9 @@ impl RacePattern {
             None if meeting.starts_with(|c: char| c.is_ascii_digit()) => (meeting, ""),
             None => ("", meeting),
         };
+        let date = (!date.is_empty()).then(|| RacingDate::parse(date));
         Ok(Self {
-            date: (!date.is_empty())
-                .then(|| RacingDate::parse(date))
-                .transpose()?,
+            date: date.transpose()?,
             venue: (!venue.is_empty()).then(|| venue.to_owned()),
             race_number: RaceNumber::parse(number)?,
         })
@@ -275,9 +262,8 @@ pub(crate) fn markets(names: &str) -> Result<Vec<PoolCode>, InvalidFilter> {
 /// The values of a list in a query.
 pub(crate) fn values_of(list: &str) -> impl Iterator<Item = &str> {
     let list = (list != EMPTY_LIST).then_some(list);
-    list.into_iter()
-        .flat_map(|list| list.split(','))
-        .map(str::trim)
+    let values = list.into_iter().flat_map(|list| list.split(','));
+    values.map(str::trim)
 }
 
 /// The beginning of an unknown name.

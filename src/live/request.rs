@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use super::filter::{Filter, Kinds, VALUES_MAX, cut_name};
-use super::subscription::{CONFLATE_MS, HEARTBEAT_MS};
+use super::subscription::{CONFLATE_MS, HEARTBEAT_MS, check_range};
 use crate::past::{PlaybackControl, SPEED};
 
 /// Characters of an unknown op that the error message repeats.
@@ -59,14 +59,8 @@ pub(crate) struct PlayRequest {
 
 impl PlayRequest {
     fn check(&self) -> Result<(), RequestError> {
-        match self.speed {
-            Some(speed) if !SPEED.contains(&speed) => Err(invalid_parameter(format!(
-                "speed is {} to {}, not {speed}",
-                SPEED.start(),
-                SPEED.end()
-            ))),
-            _ => Ok(()),
-        }
+        let speed = self.speed.map(|speed| check_range("speed", speed, &SPEED));
+        speed.transpose().map(drop).map_err(invalid_parameter)
     }
 
     pub(super) fn change(&self, control: &mut PlaybackControl) {
@@ -93,7 +87,9 @@ impl<'de> Deserialize<'de> for Id {
 }
 
 /// The operation of a client message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, strum::VariantArray,
+)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Op {
     /// Replaces the lists in force by these; without a list, every race is followed. `conflate_ms`, `heartbeat_ms`,
@@ -113,13 +109,7 @@ pub(crate) enum Op {
 }
 
 impl Op {
-    pub(crate) const ALL: [Self; 5] = [
-        Self::Subscribe,
-        Self::Unsubscribe,
-        Self::Resync,
-        Self::Play,
-        Self::Ping,
-    ];
+    pub(crate) const ALL: &'static [Self] = <Self as strum::VariantArray>::VARIANTS;
 
     /// The fields of a message with this operation. One that it would ignore is an error, as a mistyped one is: who
     /// sends `races` with a `resync` expects less than every race.
@@ -164,19 +154,16 @@ pub(crate) fn unknown_name(name: &str, known: &[&str]) -> String {
 
 /// Checks that all fields of an object are among these. Any other value passes.
 fn check_names(object: &Value, known: &[&str]) -> Result<(), RequestError> {
-    let mut names = object
-        .as_object()
-        .into_iter()
-        .flatten()
-        .map(|(name, _)| name);
-    let unknown = names.find(|name| !known.contains(&name.as_str()));
-    unknown.map_or(Ok(()), |name| {
-        Err(invalid_parameter(unknown_name(name, known)))
-    })
+    let mut fields = object.as_object().into_iter().flatten();
+    match fields.find(|(name, _)| !known.contains(&name.as_str())) {
+        Some((name, _)) => Err(invalid_parameter(unknown_name(name, known))),
+        None => Ok(()),
+    }
 }
 
 /// Why a client message is rejected.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, PartialEq, Eq, thiserror::Error, strum::IntoStaticStr, strum::VariantNames)]
+#[strum(serialize_all = "snake_case")]
 pub(super) enum RequestError {
     #[error("A message is a JSON object with op: subscribe, unsubscribe, resync, play or ping")]
     InvalidMessage,
@@ -192,23 +179,11 @@ pub(super) enum RequestError {
 
 impl RequestError {
     /// The codes, as in messages.
-    pub(super) const CODES: [&str; 5] = [
-        "invalid_message",
-        "unknown_op",
-        "invalid_parameter",
-        "not_replay",
-        "not_subscribed",
-    ];
+    pub(super) const CODES: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
 
     /// The code, as in messages.
     pub(super) fn code(&self) -> &'static str {
-        match self {
-            Self::InvalidMessage => "invalid_message",
-            Self::UnknownOp(_) => "unknown_op",
-            Self::InvalidParameter(_) => "invalid_parameter",
-            Self::NotReplay => "not_replay",
-            Self::NotSubscribed(_) => "not_subscribed",
-        }
+        self.into()
     }
 }
 
@@ -223,10 +198,8 @@ impl Request {
     /// Returns [`RequestError`] if the text is not a JSON object with a known op, or a field of it is invalid.
     pub(super) fn parse(text: &str) -> (Option<Value>, Result<Self, RequestError>) {
         let message: Value = serde_json::from_str(text).unwrap_or_default();
-        let id = message
-            .get("id")
-            .filter(|id| id.is_string() || id.is_number())
-            .cloned();
+        let id = message.get("id").cloned();
+        let id = id.filter(|id| id.is_string() || id.is_number());
         (id, Self::from_json(message))
     }
 

@@ -377,11 +377,11 @@ impl Shard {
         let lost_keys = keys.losses();
         let leaving = self.context.metrics.sockets_open();
         if keys.is_complete() && keys.is_stale() {
-            let reason = CloseReason::KeysStale { leaving };
+            let reason = CloseReason::KeysStale(leaving);
             self.for_each_session(|session| session.close(&reason, now));
         }
         if self.context.lag.should_leave() {
-            let reason = CloseReason::Lagging { leaving };
+            let reason = CloseReason::Lagging(leaving);
             self.for_each_session(|session| session.close(&reason, now));
         }
         if lost_keys != self.lost_keys.get() && keys.is_complete() {
@@ -411,8 +411,7 @@ impl Shard {
             self.admit(client, guard);
         }
         let now = Instant::now();
-        let leaving = self.context.metrics.sockets_open();
-        let reason = CloseReason::ServiceStopping { leaving };
+        let reason = CloseReason::ServiceStopping(self.context.metrics.sockets_open());
         self.for_each_session(|session| session.close(&reason, now));
         let mut tick = interval(TIMER_RESOLUTION);
         while !self.clients.borrow().is_empty() {

@@ -1,6 +1,5 @@
 //! [`NatsConfig`]: where NATS is and how to log in, and [`NatsAddress`]: that, parsed and read.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 use async_nats::rustls::RootCertStore;
@@ -78,11 +77,13 @@ fn is_loopback(host: &str) -> bool {
     }
 }
 
-/// The servers of a NATS cluster, and the login for them.
+/// The servers of a NATS cluster, and the login for them. `Debug` leaves out the password.
+#[derive(derive_more::Debug)]
 pub(super) struct NatsAddress {
     /// Without credentials: the client library does not use those in an address, and logs them.
     pub(super) servers: Vec<ServerAddr>,
     /// User and password of the first address that has them, percent-decoded.
+    #[debug(skip)]
     pub(super) credentials: Option<(String, String)>,
     ca: Option<PathBuf>,
     creds: Option<PathBuf>,
@@ -176,16 +177,6 @@ fn check_authorities(file: &Path) -> Result<(), String> {
     has_any.ok_or_else(|| "it has no certificate in PEM form".to_owned())
 }
 
-/// Leaves out the password.
-impl fmt::Debug for NatsAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NatsAddress")
-            .field("servers", &self.servers)
-            .field("login", &self.login())
-            .finish_non_exhaustive()
-    }
-}
-
 fn without_credentials(server: &ServerAddr) -> Option<ServerAddr> {
     let scheme = server.scheme();
     let server = host_and_port(server);
@@ -205,10 +196,8 @@ pub(super) fn host_and_port(server: &ServerAddr) -> String {
 
 fn credentials(server: &ServerAddr) -> Option<(String, String)> {
     let decode = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
-    Some((
-        decode(server.username()?),
-        decode(server.password().unwrap_or_default()),
-    ))
+    let password = decode(server.password().unwrap_or_default());
+    Some((decode(server.username()?), password))
 }
 
 #[cfg(test)]

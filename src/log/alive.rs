@@ -58,9 +58,8 @@ impl Log {
             ticks.tick().await;
             for source in up() {
                 let subject = format!("{ALIVE}{source}");
-                let sent = self
-                    .server
-                    .publish_core(subject, HeaderMap::new(), Vec::new());
+                let headers = HeaderMap::new();
+                let sent = self.server.publish_core(subject, headers, Vec::new());
                 if let Err(error) = sent.await {
                     return tracing::warn!(%error, %source, "the source cannot show that it is alive");
                 }

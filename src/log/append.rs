@@ -11,6 +11,7 @@ use async_nats::jetstream::context::{PublishError, PublishErrorKind};
 use async_nats::jetstream::publish::PublishAck;
 use async_nats::jetstream::{self, ErrorCode};
 use async_nats::{HeaderMap, HeaderValue};
+use bytes::Bytes;
 use events::{Envelope, Moment};
 use futures::stream::FuturesOrdered;
 use futures::{FutureExt, StreamExt};
@@ -107,7 +108,7 @@ struct InFlight {
 }
 
 /// The acknowledgement to come of a message, and the connection that it was sent on.
-struct PendingAck {
+pub(super) struct PendingAck {
     ack: Ack,
     log: Log,
     connection_number: u64,
@@ -127,6 +128,22 @@ impl Log {
         }
     }
 
+    /// Sends a message.
+    pub(super) async fn publish(
+        &self,
+        subject: String,
+        headers: HeaderMap,
+        payload: Bytes,
+    ) -> Result<PendingAck, LogError> {
+        let connection_number = self.connection_number();
+        let sent = self.server.publish(subject, headers, payload).await;
+        Ok(PendingAck {
+            ack: sent.map_err(|error| failure(self, &error))?,
+            log: self.clone(),
+            connection_number,
+        })
+    }
+
     /// Appends one message and awaits its acknowledgement.
     ///
     /// # Errors
@@ -141,7 +158,7 @@ impl Log {
     /// Returns the [`LogError`] of the first failure.
     pub async fn append_once(&self, outgoing: &Outgoing) -> Result<Appended, LogError> {
         let sent = self.appender(1).send(outgoing, None).await;
-        await_ack(outgoing, sent).await
+        await_ack(&outgoing.subject, sent).await
     }
 
     /// As [`Log::append_expecting`], without retries.
@@ -151,7 +168,7 @@ impl Log {
         last_seq: u64,
     ) -> Result<Appended, LogError> {
         let sent = self.appender(1).send(outgoing, Some(last_seq)).await;
-        await_ack(outgoing, sent).await
+        await_ack(&outgoing.subject, sent).await
     }
 
     /// Appends one message if the last one on its subject has the sequence `last_seq`, 0 for none, and awaits its
@@ -174,7 +191,7 @@ impl Log {
             }
             // Where the first acknowledgement was lost, a retry conflicts with the message itself.
             match self.last_of_leader(stream, &outgoing.subject).await {
-                Ok(Some(last)) if last.id == outgoing.id => {
+                Ok(Some(last)) if last.id() == outgoing.id => {
                     return Ok(Appended {
                         seq: last.seq,
                         duplicate: true,
@@ -284,10 +301,8 @@ impl Appender {
     async fn outcome_of_oldest(&mut self) -> Result<Appended, LogError> {
         let connection = self.connection.as_ref();
         let log = connection.map_or(&self.log, OneShotConnection::log);
-        let connection_number = self
-            .in_flight
-            .front()
-            .map_or(0, |oldest| oldest.connection_number);
+        let oldest = self.in_flight.front();
+        let connection_number = oldest.map_or(0, |oldest| oldest.connection_number);
         let is_sent = |denied: &str| {
             let mut in_flight = self.in_flight.iter();
             in_flight.any(|message| message.outgoing.subject == denied)
@@ -311,11 +326,7 @@ impl Appender {
         let Some(InFlight { outgoing, .. }) = self.in_flight.pop_front() else {
             return Ok(());
         };
-        let outcome = match outcome {
-            Ok(appended) => check_own(&self.log, &outgoing, appended).await,
-            Err(error) => Err(error),
-        };
-        match outcome {
+        match check_own(&self.log, &outgoing.subject, outcome).await {
             Ok(appended) => self.acknowledged.push(appended),
             Err(error) if error.is_permanent() => return Err(error),
             Err(error) => self.resend(outgoing, error).await?,
@@ -332,12 +343,11 @@ impl Appender {
             let Some(InFlight { outgoing, .. }) = self.in_flight.pop_front() else {
                 break;
             };
-            let outcome = match outcome {
-                Ok(appended) => check_own(&self.log, &outgoing, appended).await,
+            let outcome = check_own(&self.log, &outgoing.subject, outcome).await;
+            match outcome {
                 Err(error) if error.is_permanent() => return Err(error),
-                Err(error) => Err(error),
-            };
-            outcomes.push(outcome.map_err(|_| outgoing));
+                outcome => outcomes.push(outcome.map_err(|_| outgoing)),
+            }
         }
         self.has_failed.store(false, Ordering::Relaxed);
         let failed = outcomes.iter().filter(|outcome| outcome.is_err()).count();
@@ -363,7 +373,7 @@ impl Appender {
         loop {
             let outgoing = under_another_id.as_ref().unwrap_or(outgoing);
             let sent = self.send(outgoing, expected_last_seq).await;
-            match await_ack(outgoing, sent).await {
+            match await_ack(&outgoing.subject, sent).await {
                 Err(error @ LogError::IdTaken(_)) if under_another_id.is_none() => {
                     tracing::warn!(%error, "publishing under another id");
                     under_another_id = Some(Outgoing {
@@ -382,22 +392,16 @@ impl Appender {
         outgoing: &Outgoing,
         expected_last_seq: Option<u64>,
     ) -> Result<PendingAck, LogError> {
-        let log = self.connected().await?.clone();
+        let log = self.connected().await?;
         let mut headers = HeaderMap::new();
         headers.insert(NATS_MESSAGE_ID, outgoing.id.as_str());
         if let Some(last_seq) = expected_last_seq {
             let last_seq = HeaderValue::from(last_seq);
             headers.insert(NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, last_seq);
         }
-        let connection_number = log.connection_number();
-        let payload = outgoing.payload.clone();
-        let subject = outgoing.subject.clone();
-        let sent = log.server.publish(subject, headers, payload).await;
-        Ok(PendingAck {
-            ack: sent.map_err(|error| failure(&log, &error))?,
-            log,
-            connection_number,
-        })
+        let payload = outgoing.payload.clone().into();
+        log.publish(outgoing.subject.clone(), headers, payload)
+            .await
     }
 
     /// The connection for the next message. With one message at a time nothing can be overtaken, so the log's own will
@@ -469,8 +473,8 @@ impl QuoteRunner {
 }
 
 /// Waits for an acknowledgement until the connection is lost, and the acknowledgement with it.
-async fn await_ack(
-    outgoing: &Outgoing,
+pub(super) async fn await_ack(
+    subject: &str,
     sent: Result<PendingAck, LogError>,
 ) -> Result<Appended, LogError> {
     let pending = sent?;
@@ -478,32 +482,28 @@ async fn await_ack(
     let appended = tokio::select! {
         biased;
         ack = pending.ack => acknowledged(log, ack),
-        denied = log.permissions.denied(|subject| subject == outgoing.subject) => Err(denied),
+        denied = log.permissions.denied(|denied| denied == subject) => Err(denied),
         () = log.lost(pending.connection_number) => Err(connection_lost()),
     };
-    check_own(log, outgoing, appended?).await
+    check_own(log, subject, appended).await
 }
 
 /// Checks that the log has this message, and not another one under its id. The server looks for the id on all subjects,
 /// and all feeders write to one stream.
 ///
 /// # Errors
-/// Returns [`LogError::IdTaken`], and the error of the request.
+/// Returns [`LogError::IdTaken`], the error of the request, and that of the outcome.
 async fn check_own(
     log: &Log,
-    outgoing: &Outgoing,
-    appended: Appended,
+    subject: &str,
+    outcome: Result<Appended, LogError>,
 ) -> Result<Appended, LogError> {
-    let is_shared = outgoing
-        .subject
-        .starts_with(events::SUBJECTS.trim_end_matches('>'));
-    if !appended.duplicate || !is_shared {
-        return Ok(appended);
-    }
-    if log.is_on(RACING, &outgoing.subject, appended.seq).await? {
+    let appended = outcome?;
+    let is_shared = subject.starts_with(events::SUBJECTS.trim_end_matches('>'));
+    if !appended.duplicate || !is_shared || log.is_on(RACING, subject, appended.seq).await? {
         Ok(appended)
     } else {
-        Err(LogError::IdTaken(outgoing.subject.clone()))
+        Err(LogError::IdTaken(subject.to_owned()))
     }
 }
 
@@ -520,7 +520,7 @@ fn connection_lost() -> LogError {
 }
 
 /// The failure of a message.
-pub(super) fn failure(log: &Log, error: &PublishError) -> LogError {
+fn failure(log: &Log, error: &PublishError) -> LogError {
     match error.kind() {
         PublishErrorKind::MaxPayloadExceeded => LogError::TooLarge,
         PublishErrorKind::WrongLastSequence => LogError::Conflict,

@@ -52,14 +52,9 @@ impl ConnectFailures {
         if logged.contains(&reason) {
             return;
         }
-        let rejects_login = [
-            ConnectErrorKind::AuthorizationViolation,
-            ConnectErrorKind::Authentication,
-        ];
-        if rejects_login
-            .iter()
-            .any(|kind| reason.contains(&kind.to_string()))
-        {
+        let names = |kind: ConnectErrorKind| reason.contains(&kind.to_string());
+        let is_denied = names(ConnectErrorKind::AuthorizationViolation);
+        if is_denied || names(ConnectErrorKind::Authentication) {
             tracing::error!(
                 login = self.login,
                 reason,
@@ -110,10 +105,8 @@ impl ConnectAttempts {
         let mut failed: BTreeSet<_> = failed.collect();
         if failed.is_empty() {
             // The library notes no error of DNS.
-            failed = servers
-                .iter()
-                .map(|server| text(server, UNRESOLVED))
-                .collect();
+            let unresolved = servers.iter().map(|server| text(server, UNRESOLVED));
+            failed = unresolved.collect();
         }
         self.failures.log(join(failed));
     }
@@ -128,10 +121,8 @@ impl ConnectAttempts {
         let is_late = timeout(NO_ANSWER_AFTER, connected).await.is_err();
         let failures = &self.failures;
         if is_late && failures.logged.lock().is_empty() {
-            let late = failures
-                .servers
-                .iter()
-                .map(|server| format!("{server}: {TIMED_OUT}"));
+            let servers = failures.servers.iter();
+            let late = servers.map(|server| format!("{server}: {TIMED_OUT}"));
             failures.log(join(late.collect()));
         }
     }

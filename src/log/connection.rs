@@ -9,6 +9,7 @@ use async_nats::jetstream::{self, context};
 use async_nats::{ConnectErrorKind, ConnectOptions, Event, HeaderMap, Subscriber};
 use bytes::Bytes;
 use tokio::sync::{Notify, watch};
+use tokio::time::sleep;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::address::{NatsAddress, NatsConfig};
@@ -218,7 +219,7 @@ impl Log {
                 "no server has answered yet".to_owned(),
             ));
         }
-        if is_older(&found, SERVER_VERSION_MIN) {
+        if parts(&found) < SERVER_VERSION_MIN {
             Err(LogError::TooOld { found })
         } else {
             Ok(())
@@ -232,7 +233,7 @@ impl Log {
 
     /// Whether nats-server is older than a version, as far as its formats may differ.
     pub fn is_older_than(&self, version: &str) -> bool {
-        is_older(&self.server_version(), parts(version))
+        parts(&self.server_version()) < parts(version)
     }
 
     /// The status of the connection, to be watched.
@@ -256,10 +257,8 @@ impl Log {
         let _ = status.wait_for(|status| status.up).await;
         let mut headers = HeaderMap::new();
         headers.insert(NATS_MESSAGE_ID, id);
-        self.server
-            .publish_core(subject, headers, payload)
-            .await
-            .map_err(|error| LogError::Unreachable(error.to_string()))
+        let sent = self.server.publish_core(subject, headers, payload).await;
+        sent.map_err(|error| LogError::Unreachable(error.to_string()))
     }
 
     /// Sends everything that is buffered and closes the connection.
@@ -298,6 +297,15 @@ impl Log {
         if status.wait_for(is_newer).await.is_err() {
             // The connection was closed, and there will be no other one.
             std::future::pending::<()>().await;
+        }
+    }
+
+    /// Waits for a time, or until a newer connection than that of this number is up.
+    pub(super) async fn pause(&self, connection_number: u64, time: Duration) {
+        tokio::select! {
+            biased;
+            () = sleep(time) => {}
+            () = self.reconnected(connection_number) => {}
         }
     }
 
@@ -390,10 +398,6 @@ async fn leave(client: async_nats::Client, lame_duck: Arc<Notify>) {
 fn parts(version: &str) -> (u32, u32) {
     let mut numbers = version.split('.').map(|n| n.parse::<u32>().unwrap_or(0));
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
-}
-
-fn is_older(version: &str, than: (u32, u32)) -> bool {
-    parts(version) < than
 }
 
 /// Updates the status, and logs the event. A one-shot connection is part of an appender, which logs its loss; a command

@@ -44,22 +44,14 @@ pub struct Continuity(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     path: PathBuf,
-    /// How the file was found.
-    found: FoundFile,
+    /// Whether the file was found whole, not damaged; `None` if it was missing.
+    found_whole: Option<bool>,
     /// Whether a stream that the file does not name may be created; `None` until the views are known.
     creates_streams: watch::Sender<Option<bool>>,
     /// By the names of the streams.
     seen: watch::Sender<BTreeMap<String, ReadPosition>>,
     /// The streams that have another history, by name.
     divergences: watch::Sender<BTreeMap<&'static str, Divergence>>,
-}
-
-/// How the file of a data folder was found at the start.
-#[derive(Debug, Clone, Copy)]
-enum FoundFile {
-    Whole,
-    Damaged,
-    Missing,
 }
 
 /// A stream that does not continue what was read of it.
@@ -105,18 +97,18 @@ impl Continuity {
     /// Returns an I/O error if the file exists and cannot be read.
     pub fn open(data: &Path) -> io::Result<Self> {
         let path = data.join(FILE);
-        let (seen, found) = match read_json(&path) {
-            Ok(Some(seen)) => (seen, FoundFile::Whole),
-            Ok(None) => (BTreeMap::new(), FoundFile::Missing),
+        let (seen, found_whole) = match read_json(&path) {
+            Ok(Some(seen)) => (seen, Some(true)),
+            Ok(None) => (BTreeMap::new(), None),
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                 tracing::error!(path = %path.display(), %error, "the file of seen streams is damaged");
-                (BTreeMap::new(), FoundFile::Damaged)
+                (BTreeMap::new(), Some(false))
             }
             Err(error) => return Err(error),
         };
         Ok(Self(Arc::new(Shared {
             path,
-            found,
+            found_whole,
             creates_streams: watch::Sender::new(None),
             seen: watch::Sender::new(seen),
             divergences: watch::Sender::new(BTreeMap::new()),
@@ -125,11 +117,7 @@ impl Continuity {
 
     /// Notes the position of the views in their stream, if there are any. Streams are looked up from now on.
     pub fn begin(&self, checkpoint: Option<ReadPosition>) {
-        let creates_streams = match self.0.found {
-            FoundFile::Whole => true,
-            FoundFile::Damaged => false,
-            FoundFile::Missing => checkpoint.is_none(),
-        };
+        let creates_streams = self.0.found_whole.unwrap_or(checkpoint.is_none());
         if let Some(checkpoint) = checkpoint {
             self.note_views(&checkpoint);
         }
@@ -155,9 +143,8 @@ impl Continuity {
             let positions = seen.borrow_and_update().clone();
             let path = self.0.path.clone();
             let write = task::spawn_blocking(move || replace_json(&path, &positions));
-            let written = write
-                .await
-                .unwrap_or_else(|panic| Err(io::Error::other(panic)));
+            let written = write.await;
+            let written = written.unwrap_or_else(|panic| Err(io::Error::other(panic)));
             if let Err(error) = &written
                 && !failing
             {
@@ -290,7 +277,7 @@ impl Continuity {
             {
                 self.note(&ReadPosition::start_of(&state));
             }
-            wait(log, connection_number, CHECK_EVERY).await;
+            log.pause(connection_number, CHECK_EVERY).await;
         }
     }
 
@@ -319,7 +306,7 @@ impl Continuity {
             } else {
                 CREATE.delay(failures)
             };
-            wait(log, connection_number, time).await;
+            log.pause(connection_number, time).await;
         }
     }
 
@@ -457,15 +444,6 @@ fn lost(read: Option<&ReadPosition>, found: Option<&FoundStream>) -> Option<u64>
             read.seq.checked_sub(found.seq).filter(|lost| *lost > 0)
         }
         _ => Some(read.seq),
-    }
-}
-
-/// Waits for a time, or until a newer connection than that of this number is up.
-async fn wait(log: &Log, connection_number: u64, time: Duration) {
-    tokio::select! {
-        biased;
-        () = sleep(time) => {}
-        () = log.reconnected(connection_number) => {}
     }
 }
 

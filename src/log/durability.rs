@@ -10,7 +10,7 @@ use futures::StreamExt;
 use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 use super::connection::{Log, REQUEST_TIMEOUT};
 use super::error::LogError;
@@ -105,9 +105,8 @@ impl Durability {
         if self.servers.is_empty() {
             risks.push(UNKNOWN_SYNC.to_owned());
         }
-        let lazy: Vec<&str> = (self.servers.iter().filter(|(_, syncs)| !**syncs))
-            .map(|(name, _)| name.as_str())
-            .collect();
+        let lazy = self.servers.iter().filter(|(_, syncs)| !**syncs);
+        let lazy: Vec<&str> = lazy.map(|(name, _)| name.as_str()).collect();
         if !lazy.is_empty() {
             risks.push(format!(
                 "nats-server acknowledges events before they are on disk: set `sync_interval: always` in the configuration of {}",
@@ -153,10 +152,7 @@ impl Log {
                     RETRY
                 }
             };
-            tokio::select! {
-                () = sleep(wait) => {}
-                () = self.reconnected(connection_number) => {}
-            }
+            self.pause(connection_number, wait).await;
         }
     }
 
@@ -175,10 +171,8 @@ impl Log {
         };
         if let Some(fullest) = answering.values().max_by_key(usage) {
             metrics::set("railbird_nats_storage_bytes", fullest.storage as f64);
-            metrics::set(
-                "railbird_nats_storage_bytes_max",
-                fullest.storage_max as f64,
-            );
+            let bytes_max = fullest.storage_max as f64;
+            metrics::set("railbird_nats_storage_bytes_max", bytes_max);
         }
         let mut found = Durability::default();
         if answering.len() < expected {

@@ -32,9 +32,8 @@ impl LogMessage {
 
 /// A time of the server, in nanoseconds since the epoch. A time out of range, which no server sends, becomes the epoch.
 pub(super) fn moment(nanoseconds: i128) -> Moment {
-    jiff::Timestamp::from_nanosecond(nanoseconds)
-        .unwrap_or_default()
-        .into()
+    let time = jiff::Timestamp::from_nanosecond(nanoseconds);
+    time.unwrap_or_default().into()
 }
 
 #[cfg(test)]

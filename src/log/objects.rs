@@ -19,9 +19,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::append;
+use super::append::await_ack;
 use super::connection::Log;
 use super::error::LogError;
+use super::stored::RemovalResponse;
 use super::stream::{SNAPSHOTS, SNAPSHOTS_BUCKET};
 
 /// The subjects of chunks, before the id of the object.
@@ -108,11 +109,6 @@ pub struct ObjectWriter {
     size: u64,
     chunks: u64,
     checksum: ObjectChecksum,
-}
-
-#[derive(Deserialize)]
-struct PurgeResponse {
-    success: bool,
 }
 
 impl Log {
@@ -220,7 +216,7 @@ impl Log {
     async fn purge(&self, subject: &str) -> Result<(), LogError> {
         let query = json!({ "filter": subject });
         match self.api("STREAM.PURGE", SNAPSHOTS, &query).await? {
-            PurgeResponse { success: true } => Ok(()),
+            RemovalResponse { success: true } => Ok(()),
             _ => Err(LogError::JetStream(format!("{subject} was not purged"))),
         }
     }
@@ -273,22 +269,10 @@ impl ObjectWriter {
     }
 
     async fn publish(&mut self, subject: String, payload: Bytes) -> Result<(), LogError> {
-        let log = &self.log;
-        let connection_number = self.log.connection_number();
         let mut headers = HeaderMap::new();
         headers.insert(EXPECTED_LAST_SEQUENCE, self.last_seq.to_string());
-        let jetstream = &log.server.nats().jetstream;
-        let publish = jetstream.publish_with_headers(subject.clone(), headers, payload);
-        let sent = publish
-            .await
-            .map_err(|error| append::failure(log, &error))?;
-        let ack = tokio::select! {
-            biased;
-            ack = sent => ack.map_err(|error| append::failure(log, &error))?,
-            denied = log.permissions.denied(|denied| denied == subject) => return Err(denied),
-            () = log.lost(connection_number) => return Err(LogError::Unreachable("the connection was lost".to_owned())),
-        };
-        self.last_seq = ack.sequence;
+        let sent = self.log.publish(subject.clone(), headers, payload).await;
+        self.last_seq = await_ack(&subject, sent).await?.seq;
         Ok(())
     }
 }

@@ -64,7 +64,7 @@ impl From<&PeerInfo> for StreamFollower {
             name: peer.name.clone(),
             follows: follows(peer),
             lag: peer.lag.unwrap_or(0),
-            silent_ms: millis(peer.active),
+            silent_ms: u64::try_from(peer.active.as_millis()).unwrap_or(u64::MAX),
         }
     }
 }
@@ -84,6 +84,7 @@ impl StreamOverview {
     fn new(info: &Info) -> Self {
         let cluster = info.cluster.as_ref();
         let followers = cluster.iter().flat_map(|cluster| &cluster.replicas);
+        let bytes_max = u64::try_from(info.config.max_bytes).ok();
         let leader = cluster.and_then(|cluster| cluster.leader.clone());
         Self {
             name: info.config.name.clone(),
@@ -93,9 +94,7 @@ impl StreamOverview {
             messages: info.state.messages,
             last_seq: info.state.last_sequence,
             bytes: info.state.bytes,
-            bytes_max: u64::try_from(info.config.max_bytes)
-                .ok()
-                .filter(|max| *max > 0),
+            bytes_max: bytes_max.filter(|max| *max > 0),
             consumers: Vec::new(),
         }
     }
@@ -134,8 +133,4 @@ impl Log {
         }
         Ok(overview)
     }
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -52,9 +52,14 @@ pub struct ReadPosition {
 impl ReadPosition {
     /// Before the first message of a stream.
     pub fn start_of(state: &LogState) -> Self {
+        Self::at(&state.identity, 0)
+    }
+
+    /// At a sequence of a log. Whether it is the message that was read there is not known.
+    pub(crate) fn at(log: &LogIdentity, seq: u64) -> Self {
         Self {
-            log: state.identity.clone(),
-            seq: 0,
+            log: log.clone(),
+            seq,
             recorded_at: None,
         }
     }
@@ -89,25 +94,21 @@ impl Suspicion {
         stream: StreamName,
         answer: Result<Result<LogState, LogReplaced>, LogError>,
     ) -> Result<Result<LogState, LogReplaced>, LogError> {
-        let clustered = log.is_clustered();
-        let (replaced, patience) = match answer {
-            Ok(Err(replaced)) if !clustered => return Ok(Err(replaced)),
-            Ok(Err(replaced)) => (replaced, GONE_AFTER_IN_CLUSTER),
-            Err(LogError::NoStream(_)) => {
-                let patience = if clustered {
-                    GONE_AFTER_IN_CLUSTER
-                } else {
-                    GONE_AFTER
-                };
-                (LogReplaced::missing(stream), patience)
-            }
+        let (is_clustered, gone_after) = match log.is_clustered() {
+            true => (true, GONE_AFTER_IN_CLUSTER),
+            false => (false, GONE_AFTER),
+        };
+        let replaced = match answer {
+            Ok(Err(replaced)) if !is_clustered => return Ok(Err(replaced)),
+            Ok(Err(replaced)) => replaced,
+            Err(LogError::NoStream(_)) => LogReplaced::missing(stream),
             other => {
                 self.since = None;
                 return other;
             }
         };
         let since = *self.since.get_or_insert_with(Instant::now);
-        if since.elapsed() < patience {
+        if since.elapsed() < gone_after {
             return Err(LogError::Unconfirmed(replaced.0));
         }
         Ok(Err(replaced))
@@ -126,12 +127,8 @@ impl Log {
         read: &ReadPosition,
     ) -> Result<Result<LogState, LogReplaced>, LogError> {
         let state = self.state(stream).await?;
-        let replaced = |what: String| {
-            Ok(Err(LogReplaced(format!(
-                "the stream {} {what}",
-                stream.name
-            ))))
-        };
+        let name = stream.name;
+        let replaced = |what: String| Ok(Err(LogReplaced(format!("the stream {name} {what}"))));
         if state.identity != read.log {
             let found = &state.identity.created;
             let expected = &read.log.created;

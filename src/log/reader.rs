@@ -47,7 +47,7 @@ const SINGLY_POLL: Duration = Duration::from_millis(20);
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(1));
 
 /// Consecutive messages.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Batch {
     /// The messages. May be empty if there is a head.
     pub messages: Vec<LogMessage>,
@@ -200,11 +200,7 @@ impl Reader {
 
     /// Collects a first delivery and what has arrived after it.
     fn collect(&mut self, first: Option<Result<ConsumerDelivery, String>>) -> Batch {
-        let mut batch = Batch {
-            messages: Vec::new(),
-            pending: 0,
-            head: None,
-        };
+        let mut batch = Batch::default();
         let mut next = Some(first);
         let mut bytes = 0;
         let mut seq = self.position.seq;
@@ -291,16 +287,16 @@ impl Reader {
                     head: None,
                 });
             }
-            let head = match self.check_identity().await {
-                Ok(head) => head?,
-                Err(error) => {
-                    self.failed(&error);
-                    continue;
-                }
+            let connected = match self.check_identity().await {
+                Ok(head) => self.try_connect(head?).await,
+                Err(error) => Err(error),
             };
-            match self.try_connect(head).await {
+            match connected {
                 Ok(batch) => return Ok(batch),
-                Err(error) => self.failed(&error),
+                Err(error) => {
+                    self.failures += 1;
+                    tracing::debug!(%error, failures = self.failures, "cannot read the log");
+                }
             }
         }
     }
@@ -335,15 +331,9 @@ impl Reader {
         let Some(recorded_at) = self.position.recorded_at else {
             return self.position.seq == 0;
         };
-        let found = self
-            .log
-            .message_of_any_server(self.stream, self.position.seq);
+        let (log, seq) = (&self.log, self.position.seq);
+        let found = log.message_of_any_server(self.stream, seq);
         matches!(found.await, Ok(Some(found)) if found.recorded_at == recorded_at)
-    }
-
-    fn failed(&mut self, error: &LogError) {
-        self.failures += 1;
-        tracing::debug!(%error, failures = self.failures, "cannot read the log");
     }
 
     async fn try_connect(&mut self, head: Head) -> Result<Batch, LogError> {
@@ -394,9 +384,8 @@ impl Reader {
     }
 
     fn note_connection(&mut self, connection_number: u64) {
-        let period = self
-            .single_reads
-            .connected(connection_number, Uptime::now());
+        let now = Uptime::now();
+        let period = self.single_reads.connected(connection_number, now);
         // A reader of some subjects does not see how far the others are.
         if let Some(period) = period.filter(|_| self.reads_all()) {
             self.single_reads.start(period);
@@ -425,14 +414,10 @@ impl Reader {
 
     /// The messages of a new consumer from a sequence on, and how many there are.
     async fn create_consumer(&self, start_sequence: u64) -> Result<(Deliveries, u64), LogError> {
-        let subjects = self.subjects.clone();
-        let created = self
-            .log
-            .server
-            .consume(self.stream.name, start_sequence, subjects);
-        created
-            .await
-            .map_err(|error| self.log.jetstream_error(&*error))
+        let (log, subjects) = (&self.log, self.subjects.clone());
+        let creating = (log.server).consume(self.stream.name, start_sequence, subjects);
+        let created = creating.await;
+        created.map_err(|error| log.jetstream_error(&*error))
     }
 
     /// The batch of messages that were read one by one, up to a sequence. Waits a moment if it is empty.
@@ -461,10 +446,8 @@ impl Reader {
         let mut messages = Vec::new();
         let mut bytes = 0;
         while let Some(message) = reads.try_next().await? {
+            bytes += message.as_ref().map_or(0, |read| read.payload.len());
             messages.extend(message);
-            bytes += messages
-                .last()
-                .map_or(0, |last: &LogMessage| last.payload.len());
             if bytes >= BATCH_BYTES_MAX {
                 break;
             }

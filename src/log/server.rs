@@ -11,6 +11,7 @@ use async_nats::jetstream::response::Response;
 use async_nats::jetstream::stream::{DirectGetError, DirectGetErrorKind};
 use async_nats::jetstream::{self, Context};
 use async_nats::{Client, HeaderMap};
+use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use futures::{FutureExt, Stream, StreamExt};
@@ -132,16 +133,17 @@ impl Server {
         &self,
         subject: String,
         headers: HeaderMap,
-        payload: Vec<u8>,
+        payload: Bytes,
     ) -> Result<Ack, PublishError> {
         match self {
             Self::Nats(NatsClient { jetstream, .. }) => {
-                let payload = payload.into();
                 let sent = jetstream.publish_with_headers(subject, headers, payload);
                 Ok(sent.await?.into_future().boxed())
             }
             #[cfg(test)]
-            Self::Simulated(connection) => Ok(connection.publish(subject, &headers, payload)),
+            Self::Simulated(connection) => {
+                Ok(connection.publish(subject, &headers, payload.into()))
+            }
         }
     }
 

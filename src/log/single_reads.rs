@@ -49,9 +49,8 @@ impl SingleReads {
         if earlier == connection_number {
             return None;
         }
-        let last = self
-            .until
-            .map_or(self.lost_at, |until| until.max(self.lost_at));
+        let lost_at = self.lost_at;
+        let last = self.until.map_or(lost_at, |until| until.max(lost_at));
         let is_first = last + LOSS_FORGOTTEN < now;
         self.losses = if is_first { 1 } else { self.losses + 1 };
         self.lost_at = now;

@@ -11,6 +11,7 @@ use async_nats::jetstream::response::Response;
 use async_nats::{Message, Request, RequestErrorKind, StatusCode, Subscriber};
 use bytes::Bytes;
 use futures::StreamExt;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
@@ -32,6 +33,7 @@ const RESTORED_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 /// In a cluster another server than that of the connection may take the parts, and becomes known to it a moment later.
 const KNOWN_WITHIN: Duration = Duration::from_secs(5);
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(1));
+const RESTORE_LOST: &str = "the connection was lost; restore it again";
 /// The server stores the rest of the stream before it answers the end.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 
@@ -40,6 +42,15 @@ const FINISH_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 pub struct SnapshotHead {
     /// When the stream was created, which identifies it.
     pub created: String,
+    #[serde(flatten)]
+    pub state: SnapshotState,
+    /// The settings, as the server writes them.
+    pub config: Map<String, Value>,
+}
+
+/// The messages of a snapshot.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SnapshotState {
     /// The sequence of the first message.
     pub first_seq: u64,
     /// The sequence of the last message; 0 if there is none.
@@ -47,8 +58,6 @@ pub struct SnapshotHead {
     pub messages: u64,
     /// The bytes of the messages.
     pub bytes: u64,
-    /// The settings, as the server writes them.
-    pub config: Map<String, Value>,
 }
 
 impl SnapshotHead {
@@ -103,14 +112,6 @@ struct SnapshotResponse {
 }
 
 #[derive(Deserialize)]
-struct SnapshotState {
-    first_seq: u64,
-    last_seq: u64,
-    messages: u64,
-    bytes: u64,
-}
-
-#[derive(Deserialize)]
 struct RestoreResponse {
     deliver_subject: String,
 }
@@ -142,10 +143,7 @@ impl Log {
         }
         let head = SnapshotHead {
             created,
-            first_seq: state.first_seq,
-            last_seq: state.last_seq,
-            messages: state.messages,
-            bytes: state.bytes,
+            state,
             config,
         };
         Ok(Snapshot {
@@ -175,15 +173,7 @@ impl Log {
         let mut marked = config.clone();
         marked["metadata"][RESTORING] = "true".into();
         marked["subjects"] = json!([format!("restoring.{}", stream.name)]);
-        let request = json!({
-            "config": marked,
-            "state": {
-                "first_seq": head.first_seq,
-                "last_seq": head.last_seq,
-                "messages": head.messages,
-                "bytes": head.bytes,
-            },
-        });
+        let request = json!({ "config": marked, "state": head.state });
         let asking = self.ask("STREAM.RESTORE", stream, &request);
         let RestoreResponse { deliver_subject } = asking.await?;
         Ok(Restoring {
@@ -209,18 +199,16 @@ impl Log {
         deleting.await.map(drop)
     }
 
-    async fn ask<T: for<'a> Deserialize<'a>>(
+    /// As [`Log::api`], for a server that needs long.
+    async fn ask<T: DeserializeOwned>(
         &self,
         action: &str,
         stream: StreamName,
         request: &Value,
     ) -> Result<T, LogError> {
-        let api = format!("{action}.{}", stream.name);
-        let mut patient = self.server.nats().jetstream.clone();
-        patient.set_timeout(ANSWER_TIMEOUT);
-        let request = patient.request(api.clone(), request);
-        let response = self.request(&[&api], request).await?;
-        self.answer(stream, response)
+        let mut patient = self.clone();
+        patient.server.set_timeout(ANSWER_TIMEOUT);
+        patient.api(action, stream, request).await
     }
 }
 
@@ -241,11 +229,8 @@ impl Snapshot {
         self.chunk += 1;
         // The last part needs no acknowledgement.
         if let Some(reply) = message.reply {
-            let number = reply
-                .rsplit('.')
-                .next()
-                .and_then(|number| number.parse().ok());
-            if number != Some(self.chunk) {
+            let number = reply.rsplit('.').next().unwrap_or_default();
+            if number.parse::<u64>() != Ok(self.chunk) {
                 return Err(self.cut_off(&format!("part {} is missing", self.chunk)));
             }
             let acknowledged = self.log.client().publish(reply, Bytes::new()).await;
@@ -312,27 +297,22 @@ impl Restoring {
         self.log.state(self.stream).await
     }
 
-    fn cut_off(&self) -> LogError {
-        let name = self.stream.name;
-        LogError::Unreachable(format!(
-            "the restore of {name} was cut off: the connection was lost; restore it again"
-        ))
-    }
-
     async fn request(&self, chunk: Bytes, patience: Duration) -> Result<Message, LogError> {
         let mut attempts = Attempts::new(BACKOFF, KNOWN_WITHIN);
         let connection = self.log.connection_number();
         loop {
             let request = Request::new().payload(chunk.clone());
             let request = request.timeout(Some(patience));
-            let sent = self
-                .log
-                .client()
-                .send_request(self.subject.clone(), request);
+            let client = self.log.client();
+            let sent = client.send_request(self.subject.clone(), request);
             let answered = tokio::select! {
                 answered = sent => answered,
                 // The server has forgotten the restore, and answers nothing.
-                () = self.log.lost(connection) => return Err(self.cut_off()),
+                () = self.log.lost(connection) => {
+                    let name = self.stream.name;
+                    let reason = format!("the restore of {name} was cut off: {RESTORE_LOST}");
+                    return Err(LogError::Unreachable(reason));
+                }
             };
             match answered {
                 // Nobody has got it.

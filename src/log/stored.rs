@@ -20,15 +20,16 @@ struct GetResponse {
     message: DirectMessage,
 }
 
+/// The answer to a request that removes messages.
 #[derive(Deserialize)]
-struct DeleteResponse {
-    success: bool,
+pub(super) struct RemovalResponse {
+    pub(super) success: bool,
 }
 
-#[derive(Deserialize)]
-struct DirectMessage {
+#[derive(Debug, Deserialize)]
+pub(super) struct DirectMessage {
     subject: String,
-    seq: u64,
+    pub(super) seq: u64,
     /// Base64.
     #[serde(default)]
     data: String,
@@ -40,21 +41,13 @@ struct DirectMessage {
 
 impl DirectMessage {
     /// The id; empty if the message has none.
-    fn id(&self) -> String {
+    pub(super) fn id(&self) -> String {
         let headers = BASE64_STANDARD.decode(&self.hdrs).unwrap_or_default();
         let headers = String::from_utf8_lossy(&headers);
         let mut lines = headers.lines().filter_map(|line| line.split_once(':'));
         let id = lines.find(|(name, _)| *name == NATS_MESSAGE_ID.to_string());
         id.map_or_else(String::new, |(_, id)| id.trim().to_owned())
     }
-}
-
-/// The last message on a subject.
-#[derive(Debug)]
-pub(super) struct LastMessage {
-    pub(super) seq: u64,
-    /// Empty if the message has none.
-    pub(super) id: String,
 }
 
 impl Log {
@@ -113,7 +106,7 @@ impl Log {
             let query = json!({ "seq": last.seq });
             match self.api("STREAM.MSG.DELETE", stream, &query).await {
                 // Another client may have erased it meanwhile.
-                Ok(DeleteResponse { success: true }) | Err(LogError::NoMessage) => {}
+                Ok(RemovalResponse { success: true }) | Err(LogError::NoMessage) => {}
                 Ok(_) => return Err(LogError::JetStream(NOT_ERASED.to_owned())),
                 Err(error) => return Err(error),
             }
@@ -133,9 +126,8 @@ impl Log {
         let Some(stored) = self.get(stream, query).await? else {
             return Ok(None);
         };
-        let payload = BASE64_STANDARD
-            .decode(stored.data)
-            .map_err(|error| self.jetstream_error(&error))?;
+        let payload = BASE64_STANDARD.decode(stored.data);
+        let payload = payload.map_err(|error| self.jetstream_error(&error))?;
         Ok(Some(LogMessage {
             seq: stored.seq,
             recorded_at: stored.time,
@@ -225,13 +217,8 @@ impl Log {
         &self,
         stream: StreamName,
         subject: &str,
-    ) -> Result<Option<LastMessage>, LogError> {
-        let last = self
-            .get(stream, &json!({ "last_by_subj": subject }))
-            .await?;
-        Ok(last.map(|message| LastMessage {
-            seq: message.seq,
-            id: message.id(),
-        }))
+    ) -> Result<Option<DirectMessage>, LogError> {
+        let query = json!({ "last_by_subj": subject });
+        self.get(stream, &query).await
     }
 }

@@ -411,15 +411,14 @@ impl Log {
 fn foreign_setting(found: &Config) -> Option<&'static str> {
     let is_copy = found.metadata.contains_key(CREATED);
     let is_foreign = |mirror: &Source| !is_copy || !mirror.subject_transforms.is_empty();
-    let settings = [
+    let mut settings = [
         ("republish", found.republish.is_some()),
         ("sources", found.sources.iter().any(|of| !of.is_empty())),
         ("subject_transform", found.subject_transform.is_some()),
         ("mirror", found.mirror.as_ref().is_some_and(is_foreign)),
-    ];
-    settings
-        .into_iter()
-        .find_map(|(name, is_set)| is_set.then_some(name))
+    ]
+    .into_iter();
+    settings.find_map(|(name, is_set)| is_set.then_some(name))
 }
 
 /// Whether an error of nats-server is about the limits of a stream that is to be created.
@@ -431,15 +430,12 @@ fn has_no_room(error: &str) -> bool {
 /// Whether the leader of a stream has answered, and most of its servers follow it. Without a leader any of them answers
 /// from what it has, and one that was cut off or paused takes itself for the leader for another 10 s.
 pub(super) fn is_led(cluster: Option<&ClusterInfo>) -> bool {
-    let Some(ClusterInfo {
-        leader, replicas, ..
-    }) = cluster
-    else {
+    let Some(cluster) = cluster else {
         return true;
     };
-    let followers = replicas
-        .iter()
-        .filter(|replica| replica.active <= FOLLOWS_WITHIN);
-    leader.as_ref().is_some_and(|leader| !leader.is_empty())
-        && (1 + followers.count()) * 2 > 1 + replicas.len()
+    let replicas = cluster.replicas.iter();
+    let followers = replicas.filter(|replica| replica.active <= FOLLOWS_WITHIN);
+    let leader = cluster.leader.as_ref();
+    leader.is_some_and(|leader| !leader.is_empty())
+        && (1 + followers.count()) * 2 > 1 + cluster.replicas.len()
 }

@@ -15,9 +15,9 @@ use super::settings::Mailing;
 use super::text::MailText;
 use super::transport::Delivery;
 use crate::accounts::{
-    AccountCommands, AccountEvent, AccountSubject, Actor, CommandError, Email, Fact, Holder,
-    Ledger, Mail, MailAttempted, MailContent, MailDelivered, MailFailed, MailId, SealedEmail,
-    SubscriptionId, new_link, now, random_secret,
+    AccountCommands, AccountEvent, AccountSubject, Actor, Fact, Holder, Ledger, Mail,
+    MailAttempted, MailContent, MailDelivered, MailFailed, MailId, SealedEmail, SubscriptionId,
+    new_link, now, random_secret,
 };
 use crate::log::LogError;
 use crate::metrics;
@@ -45,14 +45,6 @@ pub(super) enum MailTask {
     Send(PendingMail),
 }
 
-/// What a task is about. There is one task at a time for each.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum TaskId {
-    Erase(SubscriptionId, u32),
-    Forget(SubscriptionId),
-    Send(MailId),
-}
-
 /// A mail that is due, from the ledger.
 #[derive(Debug)]
 pub(super) struct PendingMail {
@@ -73,11 +65,11 @@ pub(super) struct PendingMail {
 pub(super) type ServerOutcome = Option<Result<(), DeliveryError>>;
 
 impl MailTask {
-    pub(super) fn id(&self) -> TaskId {
+    /// What the task is about. There is one task at a time for each subscription and each mail.
+    pub(super) fn subject(&self) -> AccountSubject {
         match self {
-            Self::Erase(id, generation) => TaskId::Erase(id.clone(), *generation),
-            Self::Forget(id) => TaskId::Forget(id.clone()),
-            Self::Send(mail) => TaskId::Send(mail.mail_id.clone()),
+            Self::Erase(id, _) | Self::Forget(id) => AccountSubject::Subscription(id.clone()),
+            Self::Send(mail) => AccountSubject::Mail(mail.mail_id.clone()),
         }
     }
 }
@@ -101,40 +93,36 @@ impl PendingMail {
     }
 }
 
-/// Logs whether an address was erased. An error is tried again after a while; it may be that another replica was first.
-async fn note_erasure(id: &SubscriptionId, outcome: Result<(), CommandError>) {
-    match outcome {
-        Ok(()) => tracing::info!(subscription_id = %id, "address erased"),
-        Err(error) => {
-            tracing::warn!(subscription_id = %id, %error, "an address is not erased yet");
-            sleep(LOG_RETRY_AFTER).await;
-        }
-    }
-}
-
 impl DeliveryContext {
     pub(super) async fn run(&self, task: MailTask) -> ServerOutcome {
-        match task {
-            MailTask::Erase(id, generation) => {
-                let erasing = self.commands.erase_address(id.clone(), generation);
-                note_erasure(&id, erasing.await).await;
-                None
-            }
-            MailTask::Forget(id) => {
-                note_erasure(&id, self.commands.forget(id.clone()).await).await;
-                None
-            }
+        let (id, erased) = match task {
             MailTask::Send(mail) => {
                 let span =
                     tracing::info_span!("mail", mail_id = %mail.mail_id, attempt = mail.attempt);
-                self.send(mail).instrument(span).await
+                return self.send(mail).instrument(span).await;
+            }
+            MailTask::Erase(id, generation) => {
+                let erasing = self.commands.erase_address(id.clone(), generation);
+                (id, erasing.await)
+            }
+            MailTask::Forget(id) => (id.clone(), self.commands.forget(id).await),
+        };
+        // An error is tried again after a while; it may be that another replica was first.
+        match erased {
+            Ok(()) => tracing::info!(subscription_id = %id, "address erased"),
+            Err(error) => {
+                tracing::warn!(subscription_id = %id, %error, "an address is not erased yet");
+                sleep(LOG_RETRY_AFTER).await;
             }
         }
+        None
     }
 
     /// Connects before it records an attempt: an unreachable server costs none.
     async fn send(&self, mail: PendingMail) -> ServerOutcome {
-        let address = match self.address(&mail).await {
+        let book = self.commands.book();
+        let opening = book.open(&mail.subscription_id, mail.generation, &mail.email);
+        let address = match opening.await {
             Ok(address) => address,
             Err(error) => {
                 tracing::warn!(%error, "the address of a mail cannot be read yet");
@@ -159,14 +147,6 @@ impl DeliveryContext {
                 Some(Err(error))
             }
         }
-    }
-
-    /// The address of a mail; `None` if it is erased.
-    async fn address(&self, mail: &PendingMail) -> Result<Option<Email>, CommandError> {
-        let book = self.commands.book();
-        Ok(book
-            .open(&mail.subscription_id, mail.generation, &mail.email)
-            .await?)
     }
 
     async fn attempt(&self, mail: &PendingMail, to: Address, mut delivery: Delivery) {

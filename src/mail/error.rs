@@ -1,16 +1,7 @@
 //! [`InvalidMailSetting`]: the error of a mail setting.
 
-/// A mail setting is invalid. The message does not repeat its value, which may contain a password.
+/// A mail setting is invalid: its flag, and what is expected. That does not repeat the value, which may contain a
+/// password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{flag}: {message}")]
-pub struct InvalidMailSetting {
-    flag: &'static str,
-    message: &'static str,
-}
-
-impl InvalidMailSetting {
-    /// An error of a flag.
-    pub fn new(flag: &'static str, message: &'static str) -> Self {
-        Self { flag, message }
-    }
-}
+#[error("{0}: {1}")]
+pub struct InvalidMailSetting(pub &'static str, pub &'static str);

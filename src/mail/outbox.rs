@@ -14,10 +14,10 @@ use tokio::sync::watch;
 use tokio::task::{self, JoinSet};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::deliver::{DeliveryContext, MailTask, PendingMail, ServerOutcome, TaskId};
+use super::deliver::{DeliveryContext, MailTask, PendingMail, ServerOutcome};
 use super::schedule;
 use super::settings::Mailing;
-use crate::accounts::{AccountCommands, KeyCache, Ledger, UNCONFIRMED_KEPT};
+use crate::accounts::{AccountCommands, AccountSubject, KeyCache, Ledger, UNCONFIRMED_KEPT};
 use crate::public_url::PublicUrl;
 use crate::shutdown::Shutdown;
 
@@ -37,7 +37,7 @@ pub struct Outbox {
     server: ServerHealth,
     tasks: JoinSet<ServerOutcome>,
     /// What the tasks are about.
-    in_progress: HashMap<task::Id, TaskId>,
+    in_progress: HashMap<task::Id, AccountSubject>,
 }
 
 /// Whether the mail server can be reached.
@@ -110,10 +110,10 @@ impl Outbox {
         }
         let (due, wait) = self.due_tasks(Timestamp::now());
         for task in due {
-            let id = task.id();
+            let subject = task.subject();
             let context = Arc::clone(&self.context);
             let task = self.tasks.spawn(async move { context.run(task).await });
-            self.in_progress.insert(task.id(), id);
+            self.in_progress.insert(task.id(), subject);
         }
         wait.min(WAIT_MAX)
     }
@@ -121,7 +121,8 @@ impl Outbox {
     /// The tasks that may start now, those without a mail first, and the time until the next mail is due.
     fn due_tasks(&mut self, now: Timestamp) -> (Vec<MailTask>, Duration) {
         let ledger = self.ledger.borrow_and_update();
-        let is_idle = |task: &MailTask| !self.in_progress.values().any(|id| *id == task.id());
+        let is_idle =
+            |task: &MailTask| !(self.in_progress.values()).any(|of| *of == task.subject());
         let to_erase = ledger.to_erase();
         let erasures = to_erase.map(|(id, generation)| MailTask::Erase(id.clone(), *generation));
         let is_old = |since: Timestamp| now.duration_since(since) >= UNCONFIRMED_KEPT;

@@ -40,7 +40,7 @@ impl Sender {
             "expected an address such as keys@racing.example or Railbird <keys@racing.example>";
         let mailbox = text.parse().ok();
         let mailbox = mailbox.filter(|_| !text.contains(char::is_control));
-        let invalid = InvalidMailSetting::new("--mail-from", message);
+        let invalid = InvalidMailSetting("--mail-from", message);
         mailbox.map(Self).ok_or(invalid)
     }
 

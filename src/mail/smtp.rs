@@ -74,7 +74,7 @@ impl Smtp {
     /// connecting and logging in, and again sending a mail. An error does not repeat the URL, which may contain a
     /// password.
     pub fn parse(text: &str, timeout: Duration) -> Result<Self, InvalidMailSetting> {
-        let invalid = |message| InvalidMailSetting::new("--smtp-url", message);
+        let invalid = |message| InvalidMailSetting("--smtp-url", message);
         let url = Url::parse(text).map_err(|_| invalid(FORM))?;
         let is_bare = matches!(url.path(), "" | "/") && url.fragment().is_none();
         let host = url.host_str().filter(|host| !host.is_empty() && is_bare);

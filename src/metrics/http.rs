@@ -40,12 +40,9 @@ type StatusCounters = [OnceLock<Counter>; STATUSES];
 
 /// The counter of a status in [`StatusCounters`].
 fn status_index(status: u16) -> usize {
-    let class = status / 100;
-    let rest = status % 100;
-    let index = usize::from(class.wrapping_sub(1)) * usize::from(STATUSES_OF_CLASS);
-    let is_known = (1..=5).contains(&class) && rest < STATUSES_OF_CLASS;
-    if is_known {
-        index + usize::from(rest)
+    let (class, rest) = (status / 100, status % 100);
+    if (1..=5).contains(&class) && rest < STATUSES_OF_CLASS {
+        usize::from((class - 1) * STATUSES_OF_CLASS + rest)
     } else {
         STATUSES - 1
     }

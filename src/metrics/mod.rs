@@ -128,28 +128,19 @@ const LABELED_COUNTERS: [(&str, &str); 12] = [
 
 const CPU_SECONDS: (&str, &str) = ("process_cpu_seconds_total", "User and system CPU time.");
 
-/// A counter with a label, whose values are known.
+/// A counter with a label, whose values are known: its name and the label.
 #[derive(Debug)]
-pub(crate) struct LabeledCounter {
-    name: &'static str,
-    label: &'static str,
-}
+pub(crate) struct LabeledCounter(&'static str, &'static str);
 
-const EVENTS_REJECTED: LabeledCounter =
-    LabeledCounter::new("railbird_events_rejected_total", "reason");
-pub(crate) const WS_CLOSED: LabeledCounter =
-    LabeledCounter::new("railbird_ws_closed_total", "code");
+const EVENTS_REJECTED: LabeledCounter = LabeledCounter("railbird_events_rejected_total", "reason");
+/// Sockets that the service closed, by close code.
+pub(crate) const WS_CLOSED: LabeledCounter = LabeledCounter("railbird_ws_closed_total", "code");
 /// Forms on the pricing page.
-pub(crate) const SIGN_UPS: LabeledCounter =
-    LabeledCounter::new("railbird_sign_ups_total", "outcome");
+pub(crate) const SIGN_UPS: LabeledCounter = LabeledCounter("railbird_sign_ups_total", "outcome");
 pub(crate) const MAILS_FAILED: LabeledCounter =
-    LabeledCounter::new("railbird_mails_failed_total", "reason");
+    LabeledCounter("railbird_mails_failed_total", "reason");
 
 impl LabeledCounter {
-    const fn new(name: &'static str, label: &'static str) -> Self {
-        Self { name, label }
-    }
-
     /// Counts each of these values from now on: an alert on an increase sees the first one only after a 0.
     pub(crate) fn begin<T: Into<SharedString>>(&self, values: impl IntoIterator<Item = T>) {
         for value in values {
@@ -162,7 +153,7 @@ impl LabeledCounter {
     }
 
     fn add(&self, value: impl Into<SharedString>, count: u64) {
-        counter!(self.name, self.label => value).increment(count);
+        counter!(self.0, self.1 => value).increment(count);
     }
 }
 
@@ -293,10 +284,6 @@ pub(crate) fn folded(tally: &Tally) {
     }
 }
 
-pub(crate) fn open_race_left_out() {
-    counter!("railbird_feed_open_races_left_out_total").increment(1);
-}
-
 pub(crate) fn rebuilds(count: u64) {
     counter!("railbird_rebuilds_total").absolute(count);
 }
@@ -370,11 +357,6 @@ impl LiveMetrics {
         let took = Timestamp::now().duration_since(recorded_at);
         let took = Duration::try_from(took).unwrap_or_default();
         self.publish_to_socket.observe(took);
-    }
-
-    /// Counts a socket that the service closed, by its close code.
-    pub(crate) fn closed(&self, code: u16) {
-        WS_CLOSED.increment(code.to_string());
     }
 }
 

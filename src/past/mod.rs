@@ -29,7 +29,7 @@ const READS_CONCURRENT: usize = 16;
 const MESSAGES_MAX: usize = 200_000;
 /// Parts that are folded at a time, so that the live views are never short of threads.
 const FOLDS_MAX: usize = 2;
-/// The payload bytes of the parts that are kept: about a quarter of what they take in memory.
+/// The payload bytes of the parts that are kept, if there are several: about a quarter of what they take in memory.
 const KEPT_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// The payload bytes of all messages that are played at a time, in KiB: about a quarter of what they take in memory.
@@ -181,10 +181,13 @@ impl Past {
         Some(store)
     }
 
+    /// Keeps a part, and drops the ones that were used longest ago while there are too many bytes. The newest stays
+    /// whatever its size: else each page of a large race would fold it again.
     fn keep(&self, part: KeptPart) {
         let mut kept = self.kept.lock();
         kept.push(part);
-        while kept.iter().map(|part| part.bytes).sum::<usize>() > KEPT_BYTES_MAX {
+        let bytes = |kept: &[KeptPart]| kept.iter().map(|part| part.bytes).sum::<usize>();
+        while kept.len() > 1 && bytes(&kept) > KEPT_BYTES_MAX {
             kept.remove(0);
         }
     }
@@ -278,7 +281,7 @@ impl Past {
     ) -> Result<BTreeSet<HorseNo>, PastError> {
         let subjects = ["race", "result"].map(|kind| format!("racing.{kind}.{race}"));
         let mut horses = BTreeSet::new();
-        for recorded in self.events(subjects.into(), last).await? {
+        for recorded in decode(self.messages(subjects.into(), last).await?).await? {
             match recorded.envelope.event {
                 Event::RaceDeclared(card) => {
                     horses.extend(card.runners.into_iter().map(|runner| runner.horse_no));
@@ -301,12 +304,8 @@ impl Past {
         race: &RaceKey,
         last: u64,
     ) -> Result<Vec<Recorded>, PastError> {
-        self.events(vec![format!("racing.odds.{race}")], last).await
-    }
-
-    /// The events on some subjects up to a message, without rejected ones.
-    async fn events(&self, subjects: Vec<String>, last: u64) -> Result<Vec<Recorded>, PastError> {
-        decode(self.messages(subjects, last).await?).await
+        let subject = format!("racing.odds.{race}");
+        decode(self.messages(vec![subject], last).await?).await
     }
 
     /// The message that the log stored last at or before a time, among those up to `last`: its sequence. 0 if there is
@@ -340,9 +339,8 @@ impl Past {
     /// # Errors
     /// Returns a [`PastError`].
     pub(crate) async fn off(&self, race: &RaceKey, last: u64) -> Result<Option<u64>, PastError> {
-        let messages = self
-            .messages_on(&format!("racing.race.{race}"), last)
-            .await?;
+        let subject = format!("racing.race.{race}");
+        let messages = self.messages_on(&subject, last).await?;
         let mut offs = messages.iter().filter(|message| {
             let decoded = Envelope::decode(message.subject(), &message.payload);
             let event = decoded.map(|envelope| envelope.event);

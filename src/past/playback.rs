@@ -125,21 +125,17 @@ impl Playback {
                 }
             }
             if !control.is_paused {
-                time = later(time, begun.elapsed().mul_f64(control.speed));
+                let played = begun.elapsed().mul_f64(control.speed);
+                time = time.saturating_add(played).unwrap_or(Timestamp::MAX);
             }
             let (count, sought) = self.control.borrow().sought;
             if let Some(sought) = sought.filter(|_| count > control.sought.0) {
-                let next = self.first_at(sought);
-                self.move_to(next)?;
+                self.move_to(first_at(&self.messages, sought))?;
                 // The first message follows at once, however long before it the place is.
                 let first = self.messages.first().map(|first| first.recorded_at);
                 time = first.unwrap_or(sought).max(sought).timestamp();
             }
         }
-    }
-
-    fn first_at(&self, time: Moment) -> usize {
-        first_at(&self.messages, time)
     }
 
     fn time_of_next(&self) -> Timestamp {
@@ -179,18 +175,12 @@ impl Playback {
 
 /// The index of the first message that was stored at a time or later.
 pub(super) fn first_at(messages: &[LogMessage], time: Moment) -> usize {
-    let first = messages
-        .iter()
-        .position(|message| message.recorded_at >= time);
-    first.unwrap_or(messages.len())
+    let is_first = |message: &LogMessage| message.recorded_at >= time;
+    messages.iter().position(is_first).unwrap_or(messages.len())
 }
 
 /// How long it takes from a time of the log to another one.
 fn wait(from: Timestamp, to: Moment, speed: f64) -> Duration {
     let wait = Duration::try_from(to.timestamp().duration_since(from));
     (wait.unwrap_or_default().div_f64(speed)).min(WAIT_MAX)
-}
-
-fn later(time: Timestamp, by: Duration) -> Timestamp {
-    time.saturating_add(by).unwrap_or(Timestamp::MAX)
 }

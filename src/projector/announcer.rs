@@ -3,7 +3,7 @@
 //! All replicas queue all rejections, and the holder of a lease publishes them. It notes with the lease how far it is,
 //! so that the others drop what is published, and the next holder publishes the rest.
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use projections::{Announcement, LogIdentity};
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
@@ -118,7 +118,8 @@ impl Announcer {
                 continue;
             }
             self.seen.add(position.clone());
-            if !live && !is_recent(recorded_at) {
+            let is_recent = now().duration_since(recorded_at) <= RECENT;
+            if !live && !is_recent {
                 continue;
             }
             let queued = QueuedAnnouncement {
@@ -130,10 +131,6 @@ impl Announcer {
             }
         }
     }
-}
-
-fn is_recent(recorded_at: Timestamp) -> bool {
-    now().duration_since(recorded_at) <= RECENT
 }
 
 async fn publish(log: Log, mut lease: Lease, mut queue: mpsc::Receiver<QueuedAnnouncement>) {
@@ -177,18 +174,9 @@ fn published(lease: &Lease) -> AnnouncedPositions {
 /// Characters that no event's subject contains become `_`: some client libraries cannot parse them, and wildcards have
 /// a meaning for subscribers.
 fn subject(original: &str) -> String {
-    let replace = |c: char| {
-        if c.is_ascii_graphic() && !"*>".contains(c) {
-            c
-        } else {
-            '_'
-        }
-    };
-    let subject: String = original
-        .chars()
-        .take(SUBJECT_CHARS_MAX)
-        .map(replace)
-        .collect();
+    let is_kept = |c: char| c.is_ascii_graphic() && !"*>".contains(c);
+    let kept = original.chars().take(SUBJECT_CHARS_MAX);
+    let subject = String::from_iter(kept.map(|c| if is_kept(c) { c } else { '_' }));
     format!("{PREFIX}{}", subject.trim_end_matches('.'))
 }
 

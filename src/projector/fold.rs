@@ -12,6 +12,7 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::Span;
 
 use super::status::FoldFailure;
+use super::views::NamedStore;
 use crate::log::{Batch, Log, LogMessage, LogReplaced, LogState, RACING, ReadPosition};
 use crate::task;
 
@@ -82,11 +83,10 @@ impl RunningFold {
     /// Returns [`FoldError::LogReplaced`] if the checkpoint is of another log.
     pub(super) fn resume(
         log: &Log,
-        store: Arc<Store>,
-        name: String,
+        views: &NamedStore,
         state: &LogState,
     ) -> Result<Self, FoldError> {
-        let position = match store.checkpoint() {
+        let position = match views.store().checkpoint() {
             Some(checkpoint) if checkpoint.log != state.identity => {
                 let found = &state.identity.created;
                 let expected = &checkpoint.log.created;
@@ -108,9 +108,10 @@ impl RunningFold {
                 }
             }
         });
+        let store = Arc::clone(views.store());
         Ok(Self {
             projection: Projection::new(store, state.identity.clone()).with_yield(pause),
-            name,
+            name: views.name().to_owned(),
             rest: None,
             batches,
             _reading: AbortOnDropHandle::new(reading),
@@ -207,16 +208,13 @@ pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
 ) -> Result<T, FoldError> {
     let done = task::spawn_blocking(work).await;
-    let store = || store.to_owned();
+    let store = store.to_owned();
     match done {
-        Ok(done) => done.map_err(|error| FoldError::Store {
-            store: store(),
-            error,
-        }),
-        Err(panicked) => Err(FoldError::Panicked {
-            store: store(),
-            reason: panicked.to_string(),
-        }),
+        Ok(done) => done.map_err(|error| FoldError::Store { store, error }),
+        Err(panicked) => {
+            let reason = panicked.to_string();
+            Err(FoldError::Panicked { store, reason })
+        }
     }
 }
 

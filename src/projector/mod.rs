@@ -84,7 +84,7 @@ impl Projector {
         announcer: Announcer,
         snapshot_secret: Option<SnapshotSecret>,
     ) -> (Self, ProjectorHandle) {
-        let (status, status_receiver) = watch::channel(Status::new());
+        let (status, status_receiver) = watch::channel(Status::default());
         let (request_sender, rebuild_requests) = mpsc::channel(1);
         let projector = Self {
             log,
@@ -222,9 +222,8 @@ impl Projector {
         });
         let mut live = match self.views.read_current() {
             Some(current) if self.replace.is_none() && current.schema() == SCHEMA_VERSION => {
-                let store = Arc::clone(current.store());
-                self.announce_stored(&store).await;
-                RunningFold::resume(&self.log, store, current.name().to_owned(), &state)?
+                self.announce_stored(current.store()).await;
+                RunningFold::resume(&self.log, &current, &state)?
             }
             _ => self.build(&state).await?,
         };
@@ -266,7 +265,7 @@ impl Projector {
         let views = &self.views;
         let log = &self.log;
         let secret = self.snapshot_secret.as_ref();
-        let new = Candidate::begin_from_snapshot(views, log, state, secret, &self.status).await?;
+        let new = Candidate::begin(views, log, state, secret, &self.status).await?;
         // The log is shorter than the views in force where an operator has accepted that.
         let served = self.served_seq();
         let target = if served <= state.last_seq { served } else { 0 };
@@ -305,15 +304,14 @@ impl Projector {
     /// nothing: the read of it has noted the damage, which is healed beside the views.
     async fn announce_stored(&mut self, store: &Arc<Store>) {
         let stored = Arc::clone(store);
-        let read = spawn_blocking(move || rejections::latest(&stored, QUEUE_MAX)).await;
-        match (read.map_err(anyhow::Error::from), store.checkpoint()) {
-            (Ok(Ok(latest)), Some(checkpoint)) => {
+        let read = move || anyhow::Ok(rejections::latest(&stored, QUEUE_MAX)?);
+        let read = spawn_blocking(read).await;
+        let read = read.unwrap_or_else(|panicked| Err(panicked.into()));
+        match (read, store.checkpoint()) {
+            (Ok(latest), Some(checkpoint)) => {
                 self.announcer.announce(&checkpoint.log, latest, false);
             }
-            (Ok(Ok(_)), None) => {}
-            (Ok(Err(error)), _) => {
-                tracing::error!(%error, "cannot read the rejections of the views");
-            }
+            (Ok(_), None) => {}
             (Err(error), _) => tracing::error!(%error, "cannot read the rejections of the views"),
         }
     }
@@ -352,16 +350,11 @@ impl Projector {
         let views = Arc::clone(&self.views);
         let log = self.log.clone();
         let state = state.clone();
-        let secret = self.snapshot_secret.clone();
+        // Views that an operator wants rebuilt trust nothing but the log.
+        let secret = self.snapshot_secret.clone().filter(|_| is_damaged);
         let status = self.status.clone();
         let mut building = AbortOnDropHandle::new(spawn(async move {
-            // Views that an operator wants rebuilt trust nothing but the log.
-            let new = if is_damaged {
-                let secret = secret.as_ref();
-                Candidate::begin_from_snapshot(&views, &log, &state, secret, &status).await?
-            } else {
-                Candidate::begin(&views, &log, &state, &status).await?
-            };
+            let new = Candidate::begin(&views, &log, &state, secret.as_ref(), &status).await?;
             new.reach(target).await
         }));
         let built = loop {
@@ -390,13 +383,10 @@ impl Projector {
             Ok(Err(error)) => Err(error),
             Err(panicked) => Err(FoldError::Views(panicked.into())),
         };
-        match rebuilt {
-            Ok(fold) => Ok(fold),
-            Err(error) => {
-                tracing::error!(%error, "rebuild failed, the live views stay in force");
-                Ok(live)
-            }
-        }
+        Ok(rebuilt.unwrap_or_else(|error| {
+            tracing::error!(%error, "rebuild failed, the live views stay in force");
+            live
+        }))
     }
 
     /// Completes the new views of a rebuild after the live ones failed.

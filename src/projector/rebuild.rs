@@ -42,27 +42,12 @@ impl Drop for RebuildProgress {
 }
 
 impl Candidate {
-    /// Begins to fold the log into a new store, and reports the progress in `status`.
+    /// Begins to fold the log into a new store, and reports the progress in `status`. With a secret, the store is that
+    /// of the latest snapshot of the views that is signed with it, if there is one.
     ///
     /// # Errors
     /// Returns a [`FoldError`] if the store cannot be created, or is of another log.
     pub(super) async fn begin(
-        views: &Arc<Views>,
-        log: &Log,
-        state: &LogState,
-        status: &watch::Sender<Status>,
-    ) -> Result<Self, FoldError> {
-        let progress = RebuildProgress::begin(status, state);
-        let store = begin(views, state).await?;
-        Self::of_store(log, state, store, progress)
-    }
-
-    /// As [`begin`](Self::begin), with a store of the latest snapshot of the views if there is one that is signed with
-    /// the secret.
-    ///
-    /// # Errors
-    /// As [`begin`](Self::begin).
-    pub(super) async fn begin_from_snapshot(
         views: &Arc<Views>,
         log: &Log,
         state: &LogState,
@@ -77,22 +62,12 @@ impl Candidate {
         {
             store = loaded;
         }
-        Self::of_store(log, state, store, progress)
-    }
-
-    fn of_store(
-        log: &Log,
-        state: &LogState,
-        store: NewStore,
-        progress: RebuildProgress,
-    ) -> Result<Self, FoldError> {
-        let name = store.name().to_owned();
-        let fold = RunningFold::resume(log, Arc::clone(store.store()), name, state)?;
+        let fold = RunningFold::resume(log, store.built(), state)?;
         Ok(Self {
             fold,
             store,
             progress,
-            freshness: Freshness::new(),
+            freshness: Freshness::default(),
         })
     }
 
@@ -104,11 +79,7 @@ impl Candidate {
         let since = Uptime::now();
         while self.seq() < target {
             let batch = self.fold.next_batch().await?;
-            let is_lost = batch.ended_before(target, since);
-            (self, _) = self.fold(batch).await?;
-            if is_lost && self.seq() < target {
-                return Err(LogReplaced::without(target).into());
-            }
+            (self, _) = self.fold_towards(target, since, batch).await?;
         }
         Ok(self)
     }
@@ -121,11 +92,7 @@ impl Candidate {
         let since = Uptime::now();
         while self.seq() < target {
             let batch = self.fold.next_batch_up_to(target).await?;
-            let is_lost = batch.ended_before(target, since) || self.fold.has_rest();
-            (self, _) = self.fold(batch).await?;
-            if is_lost && self.seq() < target {
-                return Err(LogReplaced::without(target).into());
-            }
+            (self, _) = self.fold_towards(target, since, batch).await?;
         }
         Ok(self)
     }
@@ -144,8 +111,7 @@ impl Candidate {
             let batch = self.fold.next_batch().await?;
             let (pending, step);
             pending = batch.pending;
-            let is_lost = batch.ended_before(target, since);
-            (self, step) = self.fold(batch).await?;
+            (self, step) = self.fold_towards(target, since, batch).await?;
             metrics::folded(&step.tally);
             metrics::sources(&step.sources);
             let status = &self.progress.0;
@@ -155,20 +121,28 @@ impl Candidate {
             if pending == 0 && self.seq() >= target {
                 return Ok(self);
             }
-            if is_lost && self.seq() < target {
-                return Err(LogReplaced::without(target).into());
-            }
         }
     }
 
-    async fn fold(mut self, batch: Batch) -> Result<(Self, Step), FoldError> {
+    /// Folds a batch. It is an error if the log, which was asked for its end at the time `since` or later, has lost the
+    /// sequence `target`.
+    async fn fold_towards(
+        mut self,
+        target: u64,
+        since: Uptime,
+        batch: Batch,
+    ) -> Result<(Self, Step), FoldError> {
         let (pending, head, step);
         (pending, head) = (batch.pending, batch.head);
+        let is_lost = batch.ended_before(target, since) || self.fold.has_rest();
         (self.fold, step) = self.fold.step(batch, false).await?;
         let seq = self.seq();
         self.freshness.advance(head, seq);
         let status = &self.progress.0;
         status.send_modify(|status| status.rebuild = Some((seq, pending)));
+        if is_lost && seq < target {
+            return Err(LogReplaced::without(target).into());
+        }
         Ok((self, step))
     }
 
@@ -192,9 +166,8 @@ impl Candidate {
         let views = Arc::clone(views);
         let store = self.store;
         let promoted = spawn_blocking(move || views.promote(store, reason.as_deref())).await;
-        promoted
-            .unwrap_or_else(|panicked| Err(panicked.into()))
-            .map_err(FoldError::Views)?;
+        let promoted = promoted.unwrap_or_else(|panicked| Err(panicked.into()));
+        promoted.map_err(FoldError::Views)?;
         // Before the progress ends, so that nobody sees a rebuild that has neither failed nor succeeded.
         let status = &self.progress.0;
         status.send_modify(|status| status.rebuilds += u64::from(status.phase == Phase::Live));
@@ -261,8 +234,8 @@ mod tests {
         Candidate {
             fold,
             store,
-            progress: RebuildProgress(watch::channel(Status::new()).0),
-            freshness: Freshness::new(),
+            progress: RebuildProgress(watch::channel(Status::default()).0),
+            freshness: Freshness::default(),
         }
     }
 

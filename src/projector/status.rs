@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::log::Freshness;
 
-/// The progress of the projector.
+/// The progress of the projector; by default that at the start.
 #[derive(Debug, Clone, Default)]
 pub struct Status {
     pub phase: Phase,
@@ -62,11 +62,6 @@ pub enum Phase {
 }
 
 impl Status {
-    /// The progress at the start.
-    pub(crate) fn new() -> Self {
-        Self::default()
-    }
-
     /// The last event that is folded, and the number of events that the log has after it. Without views to serve, the
     /// new ones are all there is.
     pub fn reached(&self) -> (u64, u64) {

@@ -93,12 +93,7 @@ impl NewStore {
         &self.built().store
     }
 
-    /// The name of its folder.
-    pub fn name(&self) -> &str {
-        &self.built().name
-    }
-
-    fn built(&self) -> &NamedStore {
+    pub(super) fn built(&self) -> &NamedStore {
         self.built.as_ref().expect("taken only when it is consumed")
     }
 }
@@ -155,7 +150,9 @@ impl Views {
         let folder = data.join("views");
         fs::create_dir_all(&folder)
             .with_context(|| format!("{} cannot be created", folder.display()))?;
-        let lock = lock(data, &folder)?;
+        let lock = File::create(folder.join("LOCK"))
+            .with_context(|| format!("{} cannot be written", folder.display()))?;
+        let lock = try_lock(lock, data)?;
         Ok(Self {
             folder,
             current: RwLock::new(None),
@@ -336,7 +333,7 @@ impl Views {
     pub fn promote(&self, mut new: NewStore, reason: Option<&str>) -> anyhow::Result<()> {
         new.store().flush()?;
         let before = read_pointer(&self.folder)?;
-        write_pointer(&self.folder, new.name())?;
+        write_pointer(&self.folder, &new.built().name)?;
         let old = std::mem::replace(&mut *self.current.write(), new.built.take());
         self.note.lock().outcome = REBUILT;
         if let Some(reason) = reason {
@@ -345,12 +342,12 @@ impl Views {
         if let Some(old) = old {
             if let Some(damage) = old.store.damage() {
                 self.note_replaced(set_aside(&self.folder, &old.name, damage));
-                self.closer.close(old);
+                self.closer.send(old, None);
             } else {
                 self.closer.remove(old, &self.folder);
             }
-        } else if StoreName::parse(&before).is_some() {
-            remove_if_there(&self.folder.join(before));
+        } else if StoreName::parse(&before).is_some() && self.folder.join(&before).is_dir() {
+            remove(&self.folder.join(before));
         }
         Ok(())
     }
@@ -368,7 +365,7 @@ impl Views {
         if failed.store.is_torn() {
             *self.current.write() = None;
             // It stays in force on disk until another one is promoted.
-            self.closer.close(failed);
+            self.closer.send(failed, None);
         }
         check_free_space(&self.folder)?;
         let name = StoreName::generate();
@@ -416,17 +413,13 @@ impl Closer {
         Ok(Self(sender))
     }
 
-    /// Closes a store.
-    fn close(&self, old: NamedStore) {
-        self.send(old, None);
-    }
-
-    /// Closes a store, and then removes its folder.
+    /// Closes a store, and then removes its folder in that of all.
     fn remove(&self, old: NamedStore, folder: &Path) {
         let folder = folder.join(&old.name);
         self.send(old, Some(folder));
     }
 
+    /// Closes a store, and then removes the folder.
     fn send(&self, old: NamedStore, folder: Option<PathBuf>) {
         let (store, polls) = (old.store, 0);
         #[cfg(test)]
@@ -482,12 +475,6 @@ fn try_close(mut closing: ClosingStore) -> Option<ClosingStore> {
             None
         }
     }
-}
-
-fn lock(data: &Path, folder: &Path) -> anyhow::Result<File> {
-    let lock = File::create(folder.join("LOCK"))
-        .with_context(|| format!("{} cannot be written", folder.display()))?;
-    try_lock(lock, data)
 }
 
 fn try_lock(lock: File, data: &Path) -> anyhow::Result<File> {
@@ -583,12 +570,6 @@ fn names(folder: &Path) -> impl Iterator<Item = String> {
 fn remove(path: &Path) {
     if let Err(error) = fs::remove_dir_all(path) {
         tracing::warn!(path = %path.display(), %error, "cannot remove an unused folder");
-    }
-}
-
-fn remove_if_there(path: &Path) {
-    if path.is_dir() {
-        remove(path);
     }
 }
 

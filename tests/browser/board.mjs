@@ -64,6 +64,15 @@ const commands = {
   attribute: (selector, name) => page.locator(selector).first().getAttribute(name),
   click: (selector) => page.locator(selector).first().click(),
   hover: (selector) => page.locator(selector).first().hover(),
+  /** Presses the mouse at a part of the width of an element, moves it to another one, and releases it. */
+  async drag(selector, from, to) {
+    const { x, y, width, height } = await page.locator(selector).first().boundingBox();
+    const move = (part) => page.mouse.move(x + part * width, y + height / 2, { steps: 8 });
+    await move(from);
+    await page.mouse.down();
+    await move(to);
+    await page.mouse.up();
+  },
   press: (key) => page.keyboard.press(key),
   fill: (selector, text) => page.locator(selector).fill(text),
   evaluate: (script) => page.evaluate(script),

@@ -266,7 +266,7 @@ async fn an_export_that_was_killed_goes_on_to_the_same_files() {
     assert!(ended.await.unwrap().success());
     // The first one has a file, and so the event that it is as of.
     let mut files = 0;
-    for requests in [9, 12, 16, 9, 21] {
+    for requests in [7, 9, 8, 6, 12] {
         proxy.kill(start(folder.path(), requests)).await;
         let is_file = |path: &&String| path.contains('/') && !path.contains("/.");
         let found = contents(folder.path()).keys().filter(is_file).count();

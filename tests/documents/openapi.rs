@@ -20,6 +20,9 @@ const ACCOUNT: &str = "/api/v1/account";
 /// The paths whose responses do not end. A HEAD of them does.
 const EVENT_STREAMS: [&str; 2] = ["/sse/live/odds", "/sse/live/odds/{race_number}"];
 
+/// The path that answers with a file.
+const EXPORTS: &str = "/api/v1/exports/{kind}/{date}/{venue}";
+
 /// The lists of the races of some days, at all venues or one.
 const OF_DAYS: [&str; 2] = ["/api/v1/racecards", "/api/v1/results"];
 
@@ -107,7 +110,9 @@ impl Walk {
             assert_eq!(reply.header("content-type"), "text/event-stream");
             assert!(described["content"]["text/event-stream"].is_object());
         }
-        if !reply.body.is_empty() && reply.header("content-encoding").is_empty() {
+        if path == EXPORTS && status == 200 {
+            assert!(described["content"][reply.header("content-type")].is_object());
+        } else if !reply.body.is_empty() && reply.header("content-encoding").is_empty() {
             assert_eq!(reply.header("content-type"), "application/json", "{what}");
             let valid = self.is_valid(&content["schema"], &reply.json());
             assert!(valid.is_ok(), "{what}: {valid:?}");
@@ -143,7 +148,7 @@ async fn service() -> (Nats, Railbird) {
         let plans = [
             plan(
                 "default",
-                "requests_per_minute = 6000\nlive_odds = true\nconnections = 10",
+                "requests_per_minute = 6000\nlive_odds = true\nconnections = 10\nexports = true",
             ),
             plan("without-odds", ""),
             plan("small", "requests_per_day = 1"),
@@ -205,6 +210,7 @@ async fn walk_parameters(walk: &mut Walk, railbird: &Railbird, path: &str) {
         ("{race_number}", "0", "99"),
         ("{horse_no}", "!!", "NOBODY"),
         ("{file}", "%FF", "none.json"),
+        ("{venue}", "!!", "XX"),
     ] {
         if path.contains(parameter) {
             let url = |value: &str| example_path(&path.replace(parameter, value));
@@ -360,7 +366,7 @@ async fn every_status_and_header_of_the_service_is_described_and_no_other() {
             let kept = railbird.get_with(&url, &[("if-none-match", "*")]).await;
             walk.check(path, 304, &kept);
         }
-        if path.contains("/odds") {
+        if path.contains("/odds") || path == EXPORTS {
             let key = [("x-api-key", without_odds.as_str())];
             walk.check(path, 403, &request(railbird.http, "GET", &url, &key).await);
         }

@@ -65,7 +65,10 @@ async fn each_event_is_listed_in_the_order_of_the_log_with_the_paths_that_it_cha
     let all = reply.json();
     assert_eq!(all["after"], last);
     assert_eq!((&all["more"], &all["next"]), (&json!(false), &json!(next)));
-    assert_eq!(seqs(&[all.clone()]), (1..last).collect::<Vec<_>>());
+    assert_eq!(
+        seqs(std::slice::from_ref(&all)),
+        (1..last).collect::<Vec<_>>()
+    );
 
     let changes = all["changes"].as_array().unwrap();
     let registration = json!({
@@ -231,7 +234,7 @@ async fn a_plan_without_live_odds_has_neither_events_nor_paths_of_odds() {
         let reply = request(railbird.http, "GET", &path, &[("x-api-key", &late)]).await;
         let page = reply.json();
         assert_eq!(
-            (seqs(&[page.clone()]), &page["after"]),
+            (seqs(std::slice::from_ref(&page)), &page["after"]),
             (vec![last], &json!(last))
         );
         let paths = resources(&page["changes"][0]);

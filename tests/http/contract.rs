@@ -257,6 +257,8 @@ pub(crate) fn example_path(template: &str) -> String {
     template
         .replace("{horse_no}", "H1")
         .replace("{date}", DAY)
+        .replace("{kind}", "results")
+        .replace("{venue}", "ST")
         .replace("{race_number}", race_number)
 }
 
@@ -775,10 +777,7 @@ async fn a_query_parameter_that_is_not_documented_is_rejected_with_those_that_ar
         .collect();
     assert!(paths.len() >= 10, "{paths:?}");
     for template in paths {
-        let path = template
-            .replace("{date}", DAY)
-            .replace("{race_number}", "1")
-            .replace("{horse_no}", "H1");
+        let path = example_path(template);
         let names = documented_parameters(&document, template);
         let reply = railbird.get(&format!("{path}?venu=ST")).await;
         let expected = match &names[..] {

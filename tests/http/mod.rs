@@ -4,6 +4,7 @@ mod access_log;
 mod admin;
 mod changes;
 pub(crate) mod contract;
+mod exports;
 mod formats;
 mod long_lists;
 mod metrics;

@@ -76,6 +76,21 @@ async fn a_moment_has_the_prices_of_then_and_nothing_later() {
     }
     // The chart ends with the price of then.
     page.until(".readout", "1 HORSE 1 3.5").await;
+    page.click(".sources summary").await;
+    page.until(".sources", &format!("&as_of={}", after(&nats, first).await))
+        .await;
+    page.click(".race-view [data-horse=H1] a").await;
+    page.until(".horse-view .profile", "Starts 0").await;
+    page.until(BANNER, "Replay of 3 October 2026 as of").await;
+    let horse = page.evaluate("location.hash").await;
+    page.open(json!({ "fragment": horse, "key": railbird.key }))
+        .await;
+    page.until(".horse-view .profile", "Starts 0").await;
+    page.until(BANNER, "Replay of 3 October 2026 as of").await;
+    let fragment = format!("#/{DAY}/ST/1?at={}", after(&nats, first).await);
+    page.open(json!({ "fragment": fragment, "key": railbird.key }))
+        .await;
+    page.until(&format!(".race-view {FIRST_WIN}"), "3.5").await;
     page.click(".replay .banner button").await;
     page.until(PHASE, "Live").await;
     page.until(".race-view .status", "Official").await;
@@ -88,7 +103,7 @@ async fn a_moment_has_the_prices_of_then_and_nothing_later() {
 }
 
 #[tokio::test]
-async fn the_slider_is_used_with_the_keyboard() {
+async fn the_slider_is_used_with_the_keyboard_and_dragged() {
     let nats = Nats::start();
     let railbird = Railbird::start(&nats).await;
     let mut page = Page::of(railbird.http);
@@ -112,6 +127,10 @@ async fn the_slider_is_used_with_the_keyboard() {
     page.press("ArrowLeft").await;
     page.until_true(&format!("document.activeElement.matches({SLIDER:?})"))
         .await;
+    page.drag(SLIDER, 0.9, 0.0).await;
+    page.until(&format!("{RACE} .status"), "Scheduled").await;
+    page.drag(SLIDER, 0.0, 1.0).await;
+    page.until(&format!("{RACE} .status"), "Official").await;
     page.assert_no_problems().await;
     // Another day is no part of it.
     page.evaluate("location.hash = '#/2026-10-04'").await;

@@ -2,108 +2,11 @@
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use simulator::{RaceDay, script};
 
+use super::served::{Day, Served, answer_as_of, paths_of_horse, some};
 use crate::conformance::rng::Rng;
+use crate::importers::season::{import_everything, repeat};
 use crate::support::*;
-
-/// What a GET answered.
-#[derive(Debug, PartialEq, Eq)]
-struct Answer {
-    status: u16,
-    body: String,
-    seq: String,
-}
-
-impl From<Reply> for Answer {
-    fn from(reply: Reply) -> Self {
-        Self {
-            status: reply.status,
-            body: reply.text(),
-            seq: reply.header("railbird-seq").to_owned(),
-        }
-    }
-}
-
-/// The answers to all paths, which end with `?` or `&`, as they are now.
-async fn answers(railbird: &Railbird, paths: &[String]) -> Vec<Answer> {
-    let mut answers = Vec::new();
-    for path in paths {
-        let path = path.trim_end_matches(['?', '&']);
-        answers.push(railbird.get(path).await.into());
-    }
-    answers
-}
-
-/// The answer as of a message. Links to further pages keep the message.
-async fn answer_as_of(railbird: &Railbird, path: &str, as_of: &str) -> Answer {
-    let reply = railbird.get(&format!("{path}as_of={as_of}")).await;
-    if reply.status == 200 {
-        let cached = "private, max-age=31536000, immutable";
-        assert_eq!(reply.header("cache-control"), cached, "{path}");
-    }
-    let mut answer = Answer::from(reply);
-    answer.body = answer.body.replace(&format!("&as_of={as_of}"), "");
-    answer
-}
-
-/// Compares what was served after events, each with its sequence, with what is served as of them now.
-async fn check(railbird: &Railbird, paths: &[String], served: &[(u64, Vec<Answer>)]) {
-    for (seq, then) in served {
-        for (path, then) in paths.iter().zip(then) {
-            let now = answer_as_of(railbird, path, &seq.to_string()).await;
-            if then.status != 200 {
-                assert_eq!(
-                    (now.status, now.body),
-                    (then.status, then.body.clone()),
-                    "{path} at {seq}"
-                );
-                continue;
-            }
-            assert_eq!(now, *then, "{path} at {seq}");
-        }
-    }
-}
-
-fn paths(date: &str, races: u16, horses: &[String]) -> Vec<String> {
-    let mut paths = vec![
-        format!("/api/v1/results/{date}?"),
-        format!("/api/v1/racecards/{date}?"),
-        format!("/api/v1/racecards/{date}?venue=HV&"),
-        format!("/api/v1/racecards/{date}?lang=zh-Hant&"),
-        "/api/v1/meetings?".to_owned(),
-        format!("/api/v1/meetings?from={date}&limit=1&"),
-    ];
-    for race in 1..=races {
-        for path in [
-            "results/DATE/N?",
-            "results/DATE/N/revisions?",
-            "results/DATE/N/dividends?",
-        ] {
-            paths.push(format!("/api/v1/{path}"));
-        }
-        for path in [
-            "odds/DATE/N?",
-            "odds/DATE/N/history?limit=3&",
-            "odds/DATE/N/sources?",
-            "odds/DATE/N?source=test&",
-        ] {
-            paths.push(format!("/api/v1/{path}"));
-        }
-        let race = race.to_string();
-        let last = paths.len() - 7;
-        for path in &mut paths[last..] {
-            *path = path
-                .replace("DATE", date)
-                .replace("/N", &format!("/{race}"));
-        }
-    }
-    for horse in horses {
-        paths.push(format!("/api/v1/horses/{horse}?"));
-        paths.push(format!("/api/v1/horses/{horse}/form?"));
-    }
-    paths
-}
 
 /// Two meetings of a day, with all kinds of changes.
 fn events() -> Vec<Value> {
@@ -149,35 +52,40 @@ async fn every_answer_is_given_again_as_of_each_event() {
     let nats = Nats::start();
     let railbird = Railbird::start(&nats).await;
     let horses = [1, 2, 3, 4].map(|n| format!("H{n}"));
-    let paths = paths(DAY, 2, &horses);
-    let mut served = Vec::new();
+    let day = Day {
+        date: DAY,
+        venues: &["ST", "HV"],
+        races: 2,
+    };
+    let mut paths = day.paths();
+    paths.extend(horses.iter().flat_map(|horse| paths_of_horse(horse)));
+    let mut served = Served::to(&railbird.key);
     for event in events() {
         let seq = nats.publish([event]).await;
         railbird.until_seq(seq).await;
-        served.push((seq, answers(&railbird, &paths).await));
+        served.record(railbird.http, seq, &paths).await;
     }
-    check(&railbird, &paths, &served).await;
+    served.check(railbird.http).await;
     // Of another replica, which has folded all in one batch.
     let other = Railbird::start(&nats).await;
     other.until_seq(nats.last_seq().await).await;
-    check(&other, &paths, &served).await;
+    served.check(other.http).await;
 
-    let (_, at_off) = &served[12];
-    let board = format!("/api/v1/odds/{DAY}/1?");
-    let index = paths.iter().position(|path| *path == board).unwrap();
-    assert_eq!(answer_as_of(&railbird, &board, "off").await, at_off[index]);
-    for (n, (seq, then)) in served.iter().enumerate() {
+    let board = format!("/api/v1/odds/{DAY}/1?venue=ST&");
+    let boards: Vec<(u64, &str)> = served.bodies(&board).collect();
+    let answer =
+        async |as_of: &str| answer_as_of(railbird.http, &railbird.key, &board, as_of).await;
+    assert_eq!(answer("off").await.body, boards[12].1);
+    for (n, (seq, then)) in boards.iter().enumerate() {
         let time = nats.recorded_at(*seq).await;
-        let now = railbird.get(&format!("{board}as_of={time}")).await;
-        let now = Answer::from(now);
         // Two events may be stored in one microsecond.
-        let times = served[n..].iter().map(|(seq, _)| nats.recorded_at(*seq));
+        let times = boards[n..].iter().map(|(seq, _)| nats.recorded_at(*seq));
         let same = futures::future::join_all(times).await;
         let same = same.iter().take_while(|at| **at == time).count();
         assert_eq!(
-            now.body,
-            served[n + same - 1].1[index].body,
-            "{time}: {then:?}"
+            answer(&time).await.body,
+            boards[n + same - 1].1,
+            "{time}: {then}"
         );
     }
 }
@@ -212,31 +120,44 @@ async fn a_place_that_is_wrong_is_an_error_that_says_so() {
     assert_eq!(never.status, 404, "{}", never.text());
 }
 
+/// The events of an imported season, in the log of another server, a few at a time.
 #[tokio::test]
-async fn a_simulated_day_is_given_again_as_of_random_moments() {
+async fn a_real_season_is_given_again_as_of_200_places() {
+    let Some(data) = real_data() else { return };
+    let imported = Nats::start();
+    let _service = Railbird::start(&imported).await;
+    import_everything(&imported, &data).await;
+    let messages = imported.messages().await;
     let nats = Nats::start();
-    let date = events::RacingDate::parse("2026-11-21").unwrap();
-    let day = RaceDay::new(date, 3, 7);
-    let midnight: Timestamp = "2026-11-20T16:00:00Z".parse().unwrap();
-    let script = script(&day, &day.as_in_life(midnight));
-    let mut events = script.iter().map(|event| {
-        let event: Value = serde_json::from_slice(&event.encode()).unwrap();
-        event
-    });
     let railbird = Railbird::start(&nats).await;
-    let horses: Vec<String> = Vec::new();
-    let paths = paths("2026-11-21", 3, &horses);
     let mut rng = Rng::new(29);
-    let mut served = Vec::new();
-    loop {
-        let count = usize::try_from(1 + rng.below(120)).unwrap();
-        let some: Vec<Value> = events.by_ref().take(count).collect();
-        if some.is_empty() {
-            break;
-        }
-        let seq = nats.publish(some).await;
+    let mut served = Served::to(&railbird.key);
+    let mut horses = Vec::new();
+    for some_messages in messages.chunks(messages.len().div_ceil(200)) {
+        let seq = repeat(&nats, some_messages).await;
         railbird.until_seq(seq).await;
-        served.push((seq, answers(&railbird, &paths).await));
+        let event: Value = serde_json::from_slice(&rng.of(some_messages).payload).unwrap();
+        let data = &event["data"];
+        let runners = data["runners"].as_array().into_iter().flatten();
+        let named = runners
+            .chain([data])
+            .filter_map(|runner| runner["horse_no"].as_str());
+        horses.extend(named.map(str::to_owned));
+        let mut paths = Vec::new();
+        if let Some(date) = data["date"].as_str() {
+            let venue = data["venue"].as_str().unwrap_or("ST");
+            let day = Day {
+                date,
+                venues: &[venue],
+                races: 11,
+            };
+            paths.extend(some(&day.paths(), 6, &mut rng));
+        }
+        // Also of horses that have raced since their last answer.
+        for _ in 0..3 {
+            paths.extend(paths_of_horse(rng.of::<String>(&horses)));
+        }
+        served.record(railbird.http, seq, &paths).await;
     }
-    check(&railbird, &paths, &served).await;
+    served.check(railbird.http).await;
 }

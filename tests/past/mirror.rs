@@ -14,14 +14,20 @@ use crate::support::*;
 
 const DATE: &str = "2026-11-21";
 
-/// A simulated day of two meetings. On the way, a third one begins, a card loses a horse, the sources are ranked.
+/// A simulated week of two meetings a day. On the way, a third one begins, a card loses a horse, the sources are
+/// ranked.
 fn events() -> Vec<Value> {
-    let day = RaceDay::new(events::RacingDate::parse(DATE).unwrap(), 5, 11);
-    let midnight: Timestamp = "2026-11-20T16:00:00Z".parse().unwrap();
-    let script = script(&day, &day.as_in_life(midnight));
-    let events = script.iter().map(events::Envelope::encode);
-    let events = events.map(|event| serde_json::from_slice(&event).unwrap());
-    let mut events: Vec<Value> = events.collect();
+    let mut events = Vec::new();
+    for day in 15..=21 {
+        let date = format!("2026-11-{day}");
+        let date = events::RacingDate::parse(&date).unwrap();
+        let simulated = RaceDay::new(date, 1, 11);
+        let midnight = format!("2026-11-{}T16:00:00Z", day - 1);
+        let midnight: Timestamp = midnight.parse().unwrap();
+        let script = script(&simulated, &simulated.as_in_life(midnight));
+        let of_day = script.iter().map(events::Envelope::encode);
+        events.extend(of_day.map(|event| serde_json::from_slice::<Value>(&event).unwrap()));
+    }
     let third = events.len() / 3;
     let going = json!({ "going": "YIELDING" });
     let ranking = json!({ "sources": ["simulated-exchange", "simulated-bookmaker"] });

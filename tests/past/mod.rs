@@ -4,3 +4,4 @@ mod as_of;
 mod mirror;
 mod replay;
 mod series;
+pub(crate) mod served;

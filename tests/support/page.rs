@@ -56,6 +56,11 @@ impl Page {
         self.run(json!(["hover", selector])).await;
     }
 
+    /// Drags from a part of the width of an element to another one.
+    pub(crate) async fn drag(&mut self, selector: &str, from: f64, to: f64) {
+        self.run(json!(["drag", selector, from, to])).await;
+    }
+
     pub(crate) async fn press(&mut self, key: &str) {
         self.run(json!(["press", key])).await;
     }

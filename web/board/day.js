@@ -154,7 +154,7 @@ export class DayView {
       setText(all, isOpening ? "Close all races" : "Open all races");
     });
     const { before, after } = board.daysBeside(date);
-    const start = address.asOf(address.ofDay(date), "start");
+    const start = address.asOf(address.ofDay(date), date, "start");
     const replay = element("a", { class: "button", href: start }, "Replay this day");
     this.element = element(
       "section",

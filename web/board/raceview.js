@@ -184,7 +184,9 @@ export class RaceView {
 
   #paintSources() {
     const { board, date, number, venueCode, history, result } = this.#race;
-    const at = (path) => `api/v1/${path}?venue=${encodeURIComponent(venueCode)}`;
+    const { replay } = this.#board;
+    const query = `?venue=${encodeURIComponent(venueCode)}${replay ? `&as_of=${replay.asOf}` : ""}`;
+    const at = (path) => `api/v1/${path}${query}`;
     const rows = [];
     if (board) {
       const { seq, prev_seq, recorded_at } = board;

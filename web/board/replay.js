@@ -197,7 +197,7 @@ export class ReplayBar {
     if (!this.#isShown) return;
     const isOnDay = formats.dateIn(zone, now) === this.date;
     setText(this.#moment, `Replay of ${dayOf(this.date)}${isOnDay ? "," : " as of"} ${this.#words(now)}`);
-    const here = address.asOf(location.hash, this.asOf);
+    const here = address.asOf(location.hash, this.date, this.asOf);
     if (here !== location.hash && !this.#isMoving) history.replaceState(null, "", here);
   }
 

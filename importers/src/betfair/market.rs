@@ -124,10 +124,8 @@ impl Market {
     fn card(&mut self, definition: &MarketDefinition) -> Result<Option<Event>, ParseError> {
         let key = self.race.key.clone();
         let (_, name) = split_number(definition.name.as_deref().unwrap_or_default());
-        let shown = definition
-            .runners
-            .iter()
-            .filter(|runner| runner.status != MarketRunnerStatus::Hidden);
+        let shown = definition.runners.iter();
+        let shown = shown.filter(|runner| runner.status != MarketRunnerStatus::Hidden);
         let mut runners: Vec<DeclaredRunner> = shown.map(declared).collect::<Result<_, _>>()?;
         // A market lists them by price, so the order changes while the card does not.
         runners.sort_by(|a, b| (a.number, &a.horse_no).cmp(&(b.number, &b.horse_no)));
@@ -273,9 +271,8 @@ fn declared(runner: &MarketRunner) -> Result<DeclaredRunner, ParseError> {
 /// Splits `13. Tottenham Hotspur`. Without a number in the name it is not known: the order of a market's runners is
 /// that of their prices.
 fn number_and_name(text: &str) -> (Option<u16>, &str) {
-    let found = text
-        .split_once(". ")
-        .and_then(|(digits, name)| Some((units::whole(digits)?, name)));
+    let parts = text.split_once(". ");
+    let found = parts.and_then(|(digits, name)| Some((units::whole(digits)?, name)));
     found.map_or((None, text), |(number, name)| (Some(number), name))
 }
 
@@ -328,10 +325,8 @@ impl MarketDefinition {
 
     /// The names of the winners: several in a dead heat.
     fn winners(&self) -> impl Iterator<Item = &str> {
-        let winners = self
-            .runners
-            .iter()
-            .filter(|r| r.status == MarketRunnerStatus::Winner);
+        let winners = self.runners.iter();
+        let winners = winners.filter(|r| r.status == MarketRunnerStatus::Winner);
         winners.filter_map(|r| Some(number_and_name(r.name.as_deref()?).1))
     }
 }

@@ -116,11 +116,9 @@ fn race_number(text: &str) -> Result<RaceNumber, ParseError> {
 
 /// The code of a racecourse that is given by name or by code.
 fn venue_code(text: &str) -> Result<VenueCode, ParseError> {
-    let code = VENUES
-        .iter()
-        .find(|(_, name)| name.eq_ignore_ascii_case(text))
-        .map(|(code, _)| *code);
-    VenueCode::parse(code.unwrap_or(text))
+    let mut venues = VENUES.iter();
+    let named = venues.find(|(_, name)| name.eq_ignore_ascii_case(text));
+    VenueCode::parse(named.map_or(text, |(code, _)| *code))
 }
 
 #[cfg(test)]

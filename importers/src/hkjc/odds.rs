@@ -105,9 +105,8 @@ impl Starters {
             let quote = race_event!(key.clone() => OddsQuoted { runners });
             out.event(FORMAT, time, quote);
         }
-        [file, info]
-            .iter()
-            .for_each(|fields| fields.omit(&mut omitted));
+        file.omit(&mut omitted);
+        info.omit(&mut omitted);
         out.omit(omitted);
         Ok(())
     }

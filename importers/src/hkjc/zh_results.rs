@@ -80,10 +80,8 @@ impl ReadRows for ZhResults {
 
     fn begin(&mut self, file: &Location, table: CsvTable) -> CsvTable {
         let mut parts = RaceParts::default();
-        for (line, cells) in open(&file.file, Self::REQUIRED)
-            .into_iter()
-            .flat_map(|f| f.1)
-        {
+        let opened = open(&file.file, Self::REQUIRED).into_iter();
+        for (line, cells) in opened.flat_map(|(_, rows)| rows) {
             if let Ok(cells) = cells
                 && let Ok(key) = race_key(&cells)
             {

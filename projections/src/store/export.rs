@@ -95,7 +95,8 @@ impl Store {
         };
         read?;
         let running = running.unwrap_or_default();
-        let checkpoint = checkpoint.ok_or_else(no_checkpoint)?;
+        let is_empty = || corrupt(CHECKPOINT.to_owned(), "the store is empty");
+        let checkpoint = checkpoint.ok_or_else(is_empty)?;
         if running.is_too_large() {
             let max = CHANGES_BYTES_MAX;
             return Err(StoreError::TooManyChanges { max }.into());
@@ -196,8 +197,4 @@ fn corrupt(key: String, reason: &str) -> StoreError {
     let key = cut_reason(&key);
     let reason = reason.to_owned();
     StoreError::Corrupt { key, reason }
-}
-
-fn no_checkpoint() -> StoreError {
-    corrupt(CHECKPOINT.to_owned(), "the store is empty")
 }

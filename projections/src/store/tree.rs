@@ -145,9 +145,7 @@ impl Tree {
     pub(super) fn size_on_disk(&self) -> sled::Result<u64> {
         match self {
             Self::Sled(db, _) => db.size_on_disk(),
-            Self::Memory(_) => Ok(0),
-            #[cfg(feature = "simulation")]
-            Self::Simulated(_) => Ok(0),
+            _ => Ok(0),
         }
     }
 
@@ -176,16 +174,11 @@ impl Tree {
 /// other stores.
 impl Drop for Tree {
     fn drop(&mut self) {
-        match self {
-            Self::Sled(db, flusher) => {
-                if let Err(error) = flusher.close() {
-                    tracing::warn!(%error, "cannot close the store: it stays in memory until the process ends");
-                    std::mem::forget(db.clone());
-                }
-            }
-            Self::Memory(_) => {}
-            #[cfg(feature = "simulation")]
-            Self::Simulated(_) => {}
+        if let Self::Sled(db, flusher) = self
+            && let Err(error) = flusher.close()
+        {
+            tracing::warn!(%error, "cannot close the store: it stays in memory until the process ends");
+            std::mem::forget(db.clone());
         }
     }
 }

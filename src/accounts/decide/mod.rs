@@ -5,10 +5,10 @@ use events::{Moment, Text};
 use jiff::SignedDuration;
 
 use super::{
-    AddressError, ApiKey, Fact, Holder, KeyId, KeyRevoked, KeyRotated, KeyState, Ledger, Link,
-    LinkRequested, Mail, MailId, MailState, PlanChanged, SecretHash, SessionEnded, SessionStarted,
-    Subscription, SubscriptionApproved, SubscriptionForgotten, SubscriptionId,
-    SubscriptionKeyIssued, SubscriptionState, SubscriptionSuppressed,
+    ApiKey, Fact, Holder, KeyId, KeyRevoked, KeyRotated, KeyState, Ledger, Link, LinkRequested,
+    Mail, MailId, MailState, PlanChanged, SecretHash, SessionEnded, SessionStarted, Subscription,
+    SubscriptionApproved, SubscriptionForgotten, SubscriptionId, SubscriptionKeyIssued,
+    SubscriptionState, SubscriptionSuppressed,
 };
 use crate::log::LogError;
 
@@ -45,21 +45,18 @@ pub enum CommandError {
     UnknownLink,
     #[error("there is no subscription of this address; see `railbird keys subscriptions --emails`")]
     UnknownAddress,
-    #[error(transparent)]
-    Addresses(AddressError),
+    #[error("no random numbers for the secret of an address")]
+    NoRandomNumbers(#[from] getrandom::Error),
+    /// A message of the stream of addresses is not a secret, or not the one of this address.
+    #[error("the secret on {subject} does not fit")]
+    WrongSecret { subject: String },
     /// The log did not accept the event. [`LogError::Conflict`]: another writer was first.
     #[error(transparent)]
     Log(#[from] LogError),
 }
 
-impl From<AddressError> for CommandError {
-    fn from(error: AddressError) -> Self {
-        match error {
-            AddressError::Log(error) => Self::Log(error),
-            other => Self::Addresses(other),
-        }
-    }
-}
+/// The event to append; `None` if the ledger is as it should be.
+type Decision = Result<Option<Fact>, CommandError>;
 
 /// Rotates a key that is valid and was not rotated before.
 pub(super) fn rotate(
@@ -86,23 +83,14 @@ pub(super) fn rotate(
 }
 
 /// Revokes a key; `None` if it is revoked.
-pub(super) fn revoke(
-    ledger: &Ledger,
-    key_id: KeyId,
-    reason: Text,
-) -> Result<Option<Fact>, CommandError> {
+pub(super) fn revoke(ledger: &Ledger, key_id: KeyId, reason: Text) -> Decision {
     let key = ledger.key(key_id).ok_or(CommandError::UnknownKey(key_id))?;
-    let is_revoked = key.revoked.is_some();
-    Ok((!is_revoked).then(|| Fact::from(KeyRevoked { key_id, reason })))
+    let revoked = KeyRevoked { key_id, reason };
+    Ok(key.revoked.is_none().then(|| revoked.into()))
 }
 
 /// Puts the holder of a valid key on a plan; `None` if it is on that plan.
-pub(super) fn change_plan(
-    ledger: &Ledger,
-    key_id: KeyId,
-    plan: Text,
-    now: Moment,
-) -> Result<Option<Fact>, CommandError> {
+pub(super) fn change_plan(ledger: &Ledger, key_id: KeyId, plan: Text, now: Moment) -> Decision {
     let key = ledger.key(key_id).ok_or(CommandError::UnknownKey(key_id))?;
     if !key.is_valid(now) {
         let state = key.state(now);
@@ -120,19 +108,13 @@ pub(super) fn change_plan(
 }
 
 /// Approves a subscription; `None` if it is approved.
-pub(super) fn approve(
-    ledger: &Ledger,
-    subscription_id: SubscriptionId,
-) -> Result<Option<Fact>, CommandError> {
+pub(super) fn approve(ledger: &Ledger, subscription_id: SubscriptionId) -> Decision {
     let Some(subscription) = ledger.subscription(&subscription_id) else {
         return Err(CommandError::UnknownSubscription(subscription_id));
     };
-    let state = subscription.state();
-    if matches!(
-        state,
-        SubscriptionState::Suppressed | SubscriptionState::Forgotten
-    ) {
-        return Err(CommandError::NotActive(state));
+    let ended_at = subscription.suppressed_at.or(subscription.forgotten_at);
+    if ended_at.is_some() {
+        return Err(CommandError::NotActive(subscription.state()));
     }
     let revision = subscription.approval_revision + 1;
     let approved = SubscriptionApproved {
@@ -165,26 +147,21 @@ pub(super) fn request_link(
     now: Moment,
 ) -> LinkRequested {
     let last = &subscription.link_mail;
-    let is_recent = ledger
-        .mail(last)
-        .is_some_and(|mail| is_recent(mail, ledger.has_link(last), now));
+    let recent = ledger.mail(last);
+    let recent = recent.filter(|mail| is_recent(mail, ledger.has_link(last), now));
+    let new = || MailId::because(format_args!("link after {last}"));
     LinkRequested {
         subscription_id,
-        mail_id: if is_recent {
-            last.clone()
-        } else {
-            MailId::because(format_args!("link after {last}"))
-        },
+        mail_id: recent.map_or_else(new, |_| last.clone()),
     }
 }
 
 /// Whether a mail with a link is on its way, or arrived recently and its link was not used.
 fn is_recent(mail: &Mail, has_link: bool, now: Moment) -> bool {
+    let age = now.timestamp().duration_since(mail.since.timestamp());
     match mail.state {
         MailState::Requested | MailState::UnderWay | MailState::Failed(_) => true,
-        MailState::Delivered => {
-            has_link && now.timestamp().duration_since(mail.since.timestamp()) < RESEND_AFTER
-        }
+        MailState::Delivered => has_link && age < RESEND_AFTER,
         MailState::GivenUp(_) => false,
     }
 }
@@ -196,9 +173,8 @@ pub(super) fn start_session(
     cookie: &str,
     now: Moment,
 ) -> Result<Fact, CommandError> {
-    let (mail_id, _) = ledger
-        .mail_of_link(token, now)
-        .ok_or(CommandError::UnknownLink)?;
+    let found = ledger.mail_of_link(token, now);
+    let (mail_id, _) = found.ok_or(CommandError::UnknownLink)?;
     Ok(Fact::from(SessionStarted {
         mail_id: mail_id.clone(),
         sha256: SecretHash::of(cookie),
@@ -209,17 +185,14 @@ pub(super) fn start_session(
 /// Ends a link that was not meant for the person who received it. A new subscription ends with it, and the address gets
 /// no mail again.
 pub(super) fn reject_link(ledger: &Ledger, token: &str, now: Moment) -> Result<Fact, CommandError> {
-    let (mail_id, mail) = ledger
-        .mail_of_link(token, now)
-        .ok_or(CommandError::UnknownLink)?;
+    let found = ledger.mail_of_link(token, now);
+    let (mail_id, mail) = found.ok_or(CommandError::UnknownLink)?;
+    let mail_id = mail_id.clone();
     let subscription_id = mail.subscription_id.clone();
     let subscription = ledger.subscription(&subscription_id);
     let is_confirmed = subscription.is_some_and(|known| known.confirmed_at.is_some());
     Ok(if is_confirmed {
-        SessionEnded {
-            mail_id: mail_id.clone(),
-        }
-        .into()
+        SessionEnded { mail_id }.into()
     } else {
         SubscriptionSuppressed { subscription_id }.into()
     })
@@ -271,20 +244,15 @@ pub(super) fn check_overlaps(
 }
 
 /// Ends a subscription whose address is to be erased; `None` if it has ended.
-pub(super) fn forget(
-    ledger: &Ledger,
-    subscription_id: SubscriptionId,
-) -> Result<Option<Fact>, CommandError> {
-    let subscription = ledger
-        .subscription(&subscription_id)
-        .ok_or(CommandError::UnknownAddress)?;
-    let generation = subscription.generation;
-    Ok(subscription.forgotten_at.is_none().then(|| {
-        Fact::from(SubscriptionForgotten {
-            subscription_id,
-            generation,
-        })
-    }))
+pub(super) fn forget(ledger: &Ledger, subscription_id: SubscriptionId) -> Decision {
+    let subscription = ledger.subscription(&subscription_id);
+    let subscription = subscription.ok_or(CommandError::UnknownAddress)?;
+    let forgotten = SubscriptionForgotten {
+        subscription_id,
+        generation: subscription.generation,
+    };
+    let is_open = subscription.forgotten_at.is_none();
+    Ok(is_open.then(|| forgotten.into()))
 }
 
 /// A link with this token, for a mail that is sent now.

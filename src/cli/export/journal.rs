@@ -1,16 +1,13 @@
 //! [`ExportJournal`]: which files of an export are whole, so that one that ended early is resumed; and its manifest.
 
-use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, File, OpenOptions};
-use std::io::{Read, Write};
+use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
-use super::columns::ExportColumns;
-use super::row_file::{ExportedFile, RowFile};
-use super::{ExportKind, ExportRequest, WrongUse};
+use super::{ExportRequest, WrongUse};
 use crate::atomic_file::{draft_of, put_in_place};
 
 /// A line for the export, then one for each file that is in place.
@@ -24,8 +21,16 @@ pub(super) struct ExportManifest {
     pub(super) as_of: u64,
     #[serde(flatten)]
     pub(super) request: ExportRequest,
-    pub(super) columns: BTreeMap<ExportKind, ExportColumns>,
-    pub(super) files: Vec<ExportedFile>,
+    pub(super) files: Vec<SavedFile>,
+}
+
+/// A file that is in place.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct SavedFile {
+    path: String,
+    bytes: u64,
+    /// BLAKE3, hexadecimal.
+    blake3: String,
 }
 
 #[derive(Debug)]
@@ -36,15 +41,11 @@ pub(super) struct ExportJournal {
 }
 
 impl ExportJournal {
-    /// Opens the folder of an export, or creates it. An export that it has keeps its place in the log. Also returns the
-    /// horses whose form is exported.
+    /// Opens the folder of an export, or creates it. An export that it has keeps its place in the log.
     ///
     /// # Errors
     /// Returns [`WrongUse`] if it has another export, or another process writes to it.
-    pub(super) fn open(
-        folder: &Path,
-        mut manifest: ExportManifest,
-    ) -> anyhow::Result<(Self, HashSet<String>)> {
+    pub(super) fn open(folder: &Path, mut manifest: ExportManifest) -> anyhow::Result<Self> {
         let unusable = || format!("cannot use {} in {}", JOURNAL, folder.display());
         let refuse = |why| WrongUse(format!("{} {why}: use another folder", folder.display()));
         fs::create_dir_all(folder).with_context(unusable)?;
@@ -58,53 +59,55 @@ impl ExportJournal {
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
         file.set_len(whole as u64).with_context(unusable)?;
         let mut lines = text[..whole].lines();
-        let mut horses = HashSet::new();
         if let Some(first) = lines.next() {
             let first: ExportManifest = serde_json::from_str(first).with_context(unusable)?;
             if first.request != manifest.request {
                 return Err(refuse("has an export with other arguments").into());
             }
-            if first.columns != manifest.columns {
-                return Err(refuse("has an export of another version of the service").into());
-            }
             manifest.as_of = first.as_of;
         }
         for line in lines {
-            let mut file: ExportedFile = serde_json::from_str(line).with_context(unusable)?;
-            horses.extend(file.horses.drain(..));
+            let file = serde_json::from_str(line).with_context(unusable)?;
             manifest.files.push(file);
         }
-        let folder = folder.to_owned();
-        let journal = Self {
-            folder,
+        Ok(Self {
+            folder: folder.to_owned(),
             file,
             manifest,
-        };
-        Ok((journal, horses))
+        })
     }
 
     pub(super) fn has(&self, path: &str) -> bool {
         self.manifest.files.iter().any(|file| file.path == path)
     }
 
-    /// Creates the file at a path in the folder.
-    pub(super) fn create(&self, kind: ExportKind, path: &str) -> anyhow::Result<RowFile> {
+    /// Creates the draft of the file at a path in the folder.
+    pub(super) fn create(&self, path: &str) -> anyhow::Result<File> {
         let path = self.folder.join(path);
         fs::create_dir_all(path.parent().unwrap_or(&path))?;
-        let ExportManifest {
-            request, columns, ..
-        } = &self.manifest;
-        RowFile::create(path, request.format, &columns[&kind])
+        let draft = draft_of(&path);
+        let mut options = OpenOptions::new();
+        let options = options.read(true).write(true).create(true);
+        let file = options.open(&draft);
+        file.with_context(|| format!("cannot write {}", draft.display()))
     }
 
-    /// Adds a file that is in place.
-    pub(super) fn add(&mut self, mut file: ExportedFile) -> anyhow::Result<()> {
+    /// Puts a draft in place, and adds it.
+    pub(super) fn add(&mut self, mut file: File, path: &str) -> anyhow::Result<()> {
+        file.rewind()?;
+        let mut digest = blake3::Hasher::new();
+        digest.update_reader(&file)?;
+        put_in_place(&file, &self.folder.join(path))?;
+        let saved = SavedFile {
+            path: path.to_owned(),
+            bytes: digest.count(),
+            blake3: digest.finalize().to_hex().to_string(),
+        };
         if self.file.metadata()?.len() == 0 {
             self.append(&serde_json::to_string(&self.manifest)?)?;
         }
-        self.append(&serde_json::to_string(&file)?)?;
-        file.horses.clear();
-        self.manifest.files.push(file);
+        self.append(&serde_json::to_string(&saved)?)?;
+        self.manifest.files.push(saved);
         Ok(())
     }
 

@@ -1,29 +1,23 @@
-//! `railbird export`: writes what the API serves to files, a file for each meeting and kind.
+//! `railbird export`: saves the files that the API makes of meetings.
 
-mod columns;
 mod journal;
-mod parquet_rows;
-mod row_file;
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use events::RacingDate;
 use projections::meetings::MeetingFacts;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
-use strum::Display;
+use strum::{Display, VariantNames};
 
-use self::columns::ExportColumns;
 use self::journal::{ExportJournal, ExportManifest};
-use self::row_file::FileFormat;
 use super::WrongUse;
 use super::api_client::{ApiAccess, ApiClient, with_as_of};
 use super::report::{Progress, result};
-use crate::http::formats::{FORM, RACES, RowFields, RowLists};
-use crate::http::is_at;
+use crate::http::{ExportKind, is_at};
 
 #[derive(Debug, Args)]
 #[command(
@@ -46,8 +40,9 @@ pub(super) struct Export {
 /// What is exported. A folder has the files of one request.
 #[derive(Debug, Clone, PartialEq, Eq, Args, Serialize, Deserialize)]
 struct ExportRequest {
-    /// What to export.
-    #[arg(required = true, value_name = "KIND")]
+    /// What to export: runners in results or on racecards, runners in each quote of odds, lines of dividends, and runs
+    /// of horses as their form has them.
+    #[arg(required = true, value_name = "KIND", value_parser = kinds())]
     kinds: Vec<ExportKind>,
     /// The first day of meetings.
     #[arg(long, value_name = "DATE", value_parser = RacingDate::parse)]
@@ -70,44 +65,30 @@ struct ExportRequest {
     url: String,
 }
 
-/// What files are about.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Display, ValueEnum, Serialize, Deserialize,
-)]
-#[serde(rename_all = "lowercase")]
-#[strum(serialize_all = "lowercase")]
-enum ExportKind {
-    /// A row for each runner in a result.
-    Results,
-    /// A row for each runner on a card.
-    Racecards,
-    /// A row for each quote and runner in it.
-    Odds,
-    /// A row for each line of a race's dividends.
-    Dividends,
-    /// All runs of each horse, once: in the file of its first meeting in the export.
-    Form,
+fn kinds() -> impl TypedValueParser<Value = ExportKind> {
+    let names = PossibleValuesParser::new(ExportKind::VARIANTS);
+    names.map(|name| name.parse().expect("it is one of the names"))
 }
 
-impl ExportKind {
-    /// The path of the rows as the OpenAPI document has it, the lists in its answers, and the kinds whose rows name the
-    /// races or horses of a meeting.
-    fn source(self) -> (&'static str, RowLists, &'static [Self]) {
-        const QUOTES: RowLists = &[&["history"], &["runners"]];
+/// The format of files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Display, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
+enum FileFormat {
+    /// RFC 4180, with a header.
+    Csv,
+    /// A JSON object on each line, as of the API: with its objects and lists.
+    Ndjson,
+    /// Compressed by Snappy.
+    Parquet,
+}
+
+impl FileFormat {
+    fn media_type(self) -> &'static str {
         match self {
-            Self::Results => ("/api/v1/results", RACES, &[]),
-            Self::Racecards => ("/api/v1/racecards", RACES, &[]),
-            Self::Odds => (
-                "/api/v1/odds/{date}/{race_number}/history",
-                QUOTES,
-                &[Self::Racecards, Self::Results],
-            ),
-            Self::Dividends => (
-                "/api/v1/results/{date}/{race_number}/dividends",
-                &[&["dividends"]],
-                &[Self::Results],
-            ),
-            Self::Form => ("/api/v1/horses/{horse_no}/form", FORM, &[Self::Results]),
+            Self::Csv => "text/csv",
+            Self::Ndjson => "application/x-ndjson",
+            Self::Parquet => "application/vnd.apache.parquet",
         }
     }
 }
@@ -125,30 +106,13 @@ impl Export {
         request.kinds.sort_unstable();
         request.kinds.dedup();
         request.url.clone_from(&client.address);
-        let as_of = client.seq_of(request.as_of.as_deref()).await?;
-        // The service may be of another version than this command.
-        let document = client.get("/openapi.json").await?;
-        let document = document.context("the service has no /openapi.json")?;
-        let document: Value = serde_json::from_slice(&document.body)?;
-        let columns = request.kinds.iter().map(|kind| {
-            let (path, lists, _) = kind.source();
-            let columns = ExportColumns::of_rows(&document, path, lists);
-            let unknown = || format!("the service has no {path} in its /openapi.json");
-            Ok((*kind, columns.with_context(unknown)?))
-        });
         let manifest = ExportManifest {
-            as_of,
-            columns: columns.collect::<anyhow::Result<_>>()?,
+            as_of: client.seq_of(request.as_of.as_deref()).await?,
             request,
             files: Vec::new(),
         };
-        let (journal, horses) = ExportJournal::open(&self.out, manifest)?;
-        let exporter = Exporter {
-            client,
-            journal,
-            horses,
-        };
-        exporter.run().await
+        let journal = ExportJournal::open(&self.out, manifest)?;
+        Exporter { client, journal }.run().await
     }
 }
 
@@ -156,8 +120,6 @@ impl Export {
 struct Exporter {
     client: ApiClient,
     journal: ExportJournal,
-    /// The horses whose form is exported.
-    horses: HashSet<String>,
 }
 
 impl Exporter {
@@ -184,11 +146,7 @@ impl Exporter {
         drop(progress);
         self.journal.write_manifest()?;
         let ExportManifest { as_of, files, .. } = &self.journal.manifest;
-        let rows: u64 = files.iter().map(|file| file.rows).sum();
-        result(format_args!(
-            "{} files with {rows} rows as of {as_of}",
-            files.len()
-        ));
+        result(format_args!("{} files as of {as_of}", files.len()));
         Ok(())
     }
 
@@ -224,79 +182,21 @@ impl Exporter {
         Ok(meetings)
     }
 
-    /// Writes the file of a meeting.
+    /// Saves the file of a meeting.
     async fn export(
         &mut self,
         kind: ExportKind,
         path: &str,
         meeting: &MeetingFacts,
     ) -> anyhow::Result<()> {
-        let (date, code) = (meeting.date, &meeting.venue_code);
-        let (resource, lists, named_by) = kind.source();
-        let is_form = kind == ExportKind::Form;
-        let (field, rows): (_, RowLists) = match is_form {
-            true => ("horse_no", RACES),
-            false => ("race_number", &[&["races"]]),
-        };
-        let of_meeting = format!("?from={date}&to={date}&venue={code}");
-        // The races, or the horses whose form is not exported yet, in the order of the API.
-        let mut named: Vec<String> = Vec::new();
-        for of in named_by {
-            let path = of.source().0.to_owned() + &of_meeting;
-            let reading = self.rows(&path, rows, |row| {
-                let value = row.get(field).map(|json| json.trim_matches('"'));
-                let value = value.filter(|value| named.iter().all(|known| known != value));
-                named.extend(value.map(str::to_owned));
-                Ok(())
-            });
-            reading.await?;
-        }
-        named.retain(|horse| !is_form || !self.horses.contains(horse));
-        let venue = if is_form {
-            String::new()
-        } else {
-            format!("?venue={code}")
-        };
-        let of_date = resource.replace("{date}", &date.to_string()) + &venue;
-        let paths = named
-            .iter()
-            .map(|name| of_date.replace(&format!("{{{field}}}"), name));
-        let paths: Vec<String> = match named_by {
-            [] => vec![resource.to_owned() + &of_meeting],
-            _ => paths.collect(),
-        };
-        let mut file = self.journal.create(kind, path)?;
-        for path in paths {
-            let rows = self.rows(&path, lists, |row| file.write(row));
-            rows.await?;
-        }
-        named.retain(|_| is_form);
-        self.horses.extend(named.iter().cloned());
-        self.journal.add(file.finish(path, named)?)
-    }
-
-    /// Reads the rows of all pages of a resource as of the export. One that did not exist has none.
-    async fn rows(
-        &mut self,
-        path: &str,
-        lists: RowLists,
-        mut read: impl FnMut(&RowFields<'_>) -> anyhow::Result<()>,
-    ) -> anyhow::Result<()> {
-        let mut next = self.as_of(path);
-        while !next.is_empty() {
-            let Some(answer) = self.client.get(&next).await? else {
-                break;
-            };
-            let not_rows = || format!("the answer of {next} has no rows");
-            let answer: RowFields<'_> =
-                serde_json::from_slice(&answer.body).with_context(not_rows)?;
-            for row in answer.rows(lists).with_context(not_rows)? {
-                read(&row)?;
-            }
-            let following = answer.get("next").map(|next| serde_json::from_str(next));
-            next = following.transpose()?.unwrap_or_default();
-        }
-        Ok(())
+        let (date, venue) = (meeting.date, &meeting.venue_code);
+        let resource = self.as_of(&format!("/api/v1/exports/{kind}/{date}/{venue}"));
+        let media_type = self.journal.manifest.request.format.media_type();
+        let mut file = self.journal.create(path)?;
+        let saving = self.client.save(&resource, media_type, &mut file);
+        let unknown = || format!("the service has no {resource}");
+        saving.await?.with_context(unknown)?;
+        self.journal.add(file, path)
     }
 
     /// A path, as of the event of the export.

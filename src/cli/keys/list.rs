@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::super::report::{result, table};
 use crate::accounts::{
-    AccountCommands, AddressError, Holder, Key, KeyId, Ledger, Subscription, SubscriptionId,
+    AccountCommands, CommandError, Holder, Key, KeyId, Ledger, Subscription, SubscriptionId,
     UsesByProcess,
 };
 
@@ -52,7 +52,7 @@ impl List {
 
 impl Subscriptions {
     /// Prints all subscriptions, oldest first.
-    pub(super) async fn print(&self, commands: &AccountCommands) -> Result<(), AddressError> {
+    pub(super) async fn print(&self, commands: &AccountCommands) -> Result<(), CommandError> {
         let ledger = commands.ledger().borrow().clone();
         let mut all: Vec<_> = ledger.subscriptions().collect();
         all.sort_by_key(|(_, subscription)| subscription.requested_at);

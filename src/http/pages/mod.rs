@@ -254,7 +254,11 @@ async fn run_command<T: Send + 'static>(
     command: impl Future<Output = Result<T, CommandError>> + Send + 'static,
 ) -> Result<Result<T, CommandError>, PageError> {
     match timeout(COMMAND_TIMEOUT, tokio::spawn(command)).await {
-        Ok(Ok(Err(error @ (CommandError::Log(_) | CommandError::Addresses(_))))) => {
+        Ok(Ok(Err(
+            error @ (CommandError::Log(_)
+            | CommandError::NoRandomNumbers(_)
+            | CommandError::WrongSecret { .. }),
+        ))) => {
             tracing::warn!(%error, "a subscriber's command failed");
             Err(PageError::NotReady)
         }

@@ -99,6 +99,7 @@ impl<'a> PlanCard<'a> {
         let odds_after = plan.odds_after;
         features
             .extend(odds_after.map(|after| format!("Odds that have not changed for {after:#}")));
+        features.extend(plan.exports.then(|| "Files of whole meetings".to_owned()));
         let id = plan.name.as_str();
         Self {
             id,

@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 use super::cursor::Replay;
 use super::{Session, TOO_FAR_BEHIND, VIEWS_REBUILT};
 use crate::feed::{ConflatedBy, FeedMessage, Position};
-use crate::live::batch::{FeedBatch, FeedCursor, SelectedFrames};
-use crate::live::server_message::ServerMessage;
+use crate::live::batch::{FeedBatch, FeedCursor, RaceFrames, SelectedFrames};
 
 /// Messages that a client may be behind before it is moved on to the latest images.
 const BEHIND_MAX: u64 = 8_192;
@@ -59,10 +58,9 @@ impl Session {
         if all_new && self.subscription.wants_everything() {
             return self.write_selected(&batch.selected, batch, now);
         }
-        let mut races = batch
-            .races
-            .iter()
-            .filter(|race| self.subscription.filter.matches(&race.topic));
+        let filter = &self.subscription.filter;
+        let follows = |race: &&RaceFrames| filter.matches(&race.topic);
+        let mut races = batch.races.iter().filter(follows);
         let Some(race) = races.next() else {
             return;
         };
@@ -143,7 +141,9 @@ impl Session {
             let position = self.context.feed.position();
             match self.next_step(&position) {
                 DeliveryStep::StartOver => self.start_over(VIEWS_REBUILT),
-                DeliveryStep::FinishReplay(replay) => self.finish_replay(&replay),
+                DeliveryStep::FinishReplay(Replay { id, sent, .. }) => {
+                    self.queue_complete(id.as_ref(), 0, sent);
+                }
                 DeliveryStep::CatchUp => self.catch_up(&position, now),
                 DeliveryStep::MoveToEnd => return self.move_to(&position),
                 DeliveryStep::Wait => return,
@@ -167,16 +167,6 @@ impl Session {
         } else {
             DeliveryStep::CatchUp
         }
-    }
-
-    fn finish_replay(&mut self, replay: &Replay) {
-        self.queue_message(&ServerMessage::SnapshotComplete {
-            id: replay.id.as_ref(),
-            seq: self.cursor.through_seq,
-            recorded_at: self.recorded_at(self.cursor.through_seq),
-            races: 0,
-            replayed: replay.sent,
-        });
     }
 
     /// Takes one step towards the end of the feed.

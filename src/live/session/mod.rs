@@ -29,7 +29,7 @@ use super::subscription::{LiveSubscription, ResumePoint};
 use crate::feed::frame::Frame;
 use crate::feed::{Feed, NotRecovered, Position, Snapshots};
 use crate::health::FeedHealth;
-use crate::metrics::LiveMetrics;
+use crate::metrics::{LiveMetrics, WS_CLOSED};
 use crate::past::PlaybackControl;
 
 /// How long a client may take to close its side of the connection.
@@ -170,12 +170,18 @@ impl Session {
     fn queue_snapshots(&mut self, snapshots: Snapshots, id: Option<&Value>) {
         let races = snapshots.images.len();
         self.queue_frames(snapshots.images);
+        self.queue_complete(id, races, 0);
+    }
+
+    /// Queues the end of snapshots, or of messages that a resume sent. The position is after them.
+    fn queue_complete(&mut self, id: Option<&Value>, races: usize, replayed: usize) {
+        let seq = self.cursor.through_seq;
         self.queue_message(&ServerMessage::SnapshotComplete {
             id,
-            seq: snapshots.position.seq,
-            recorded_at: self.recorded_at(snapshots.position.seq),
+            seq,
+            recorded_at: self.recorded_at(seq),
             races,
-            replayed: 0,
+            replayed,
         });
     }
 
@@ -336,7 +342,7 @@ impl Session {
             return;
         }
         tracing::debug!(parent: &self.permit.trace.span(), code = reason.code(), reason = %reason.text(), "closing the connection");
-        self.context.metrics.closed(reason.code());
+        WS_CLOSED.increment(reason.code().to_string());
         self.connection.discard_output();
         self.queue_message(&ServerMessage::Closing {
             code: reason.code(),

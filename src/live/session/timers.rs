@@ -41,17 +41,11 @@ impl Timers {
 
     /// When the next of these is due.
     pub(super) fn next(&self, is_blocked: bool) -> Instant {
-        let mut next = self
-            .heartbeat_due
-            .min(self.ping_due)
-            .min(self.received_at + NOT_SENDING_AFTER);
-        if let Some(flush_due) = self.flush_due {
-            next = next.min(flush_due);
-        }
-        if is_blocked {
-            next = next.min(self.progress_at + NOT_READING_AFTER);
-        }
-        next
+        let silent_at = self.received_at + NOT_SENDING_AFTER;
+        let next = self.heartbeat_due.min(self.ping_due).min(silent_at);
+        let next = self.flush_due.map_or(next, |due| due.min(next));
+        let stuck_at = is_blocked.then(|| self.progress_at + NOT_READING_AFTER);
+        stuck_at.map_or(next, |stuck_at| stuck_at.min(next))
     }
 
     /// Why the client counts as dead, if it does. `has_acted` asks the system, which knows what the client did while
@@ -62,22 +56,17 @@ impl Timers {
         has_acted: impl FnOnce() -> bool,
         now: Instant,
     ) -> Option<CloseReason> {
-        let (since, limit, reason) = if is_blocked {
-            (
-                &mut self.progress_at,
-                NOT_READING_AFTER,
-                CloseReason::NotReading,
-            )
+        let (since, limit) = if is_blocked {
+            (&mut self.progress_at, NOT_READING_AFTER)
         } else {
-            (
-                &mut self.received_at,
-                NOT_SENDING_AFTER,
-                CloseReason::NotSending,
-            )
+            (&mut self.received_at, NOT_SENDING_AFTER)
         };
         if now.duration_since(*since) >= limit {
             if !has_acted() {
-                return Some(reason);
+                return Some(match is_blocked {
+                    true => CloseReason::NotReading,
+                    false => CloseReason::NotSending,
+                });
             }
             *since = now;
         }

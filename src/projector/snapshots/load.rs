@@ -28,13 +28,6 @@ pub struct RefusedSnapshot {
     pub reason: String,
 }
 
-/// Views that were loaded from a snapshot.
-#[derive(Debug)]
-pub struct Loaded {
-    pub snapshot: ViewsSnapshot,
-    store: NewStore,
-}
-
 /// Why a snapshot was not loaded.
 #[derive(Debug, thiserror::Error)]
 enum LoadError {
@@ -93,14 +86,14 @@ pub(in crate::projector) async fn load_latest(
         metrics::count("railbird_snapshots_refused_total");
     }
     match loaded {
-        Ok(Some(loaded)) => {
-            let seq = loaded.snapshot.checkpoint.seq;
+        Ok(Some((snapshot, store))) => {
+            let seq = snapshot.checkpoint.seq;
             tracing::info!(
-                snapshot = loaded.snapshot.object.info.name,
+                snapshot = snapshot.object.info.name,
                 seq,
                 "loaded a snapshot of the views"
             );
-            Some(loaded.store)
+            Some(store)
         }
         Ok(None) => None,
         Err(error) => {
@@ -123,14 +116,16 @@ pub async fn restore(
 ) -> anyhow::Result<(Option<ViewsSnapshot>, Vec<RefusedSnapshot>)> {
     let state = log.state(RACING).await?;
     let mut refused = Vec::new();
-    let Some(loaded) = load(log, &state, views, secret, 0, &mut refused).await? else {
+    let loaded = load(log, &state, views, secret, 0, &mut refused).await?;
+    let Some((snapshot, store)) = loaded else {
         return Ok((None, refused));
     };
     let views = Arc::clone(views);
-    spawn_blocking(move || views.promote(loaded.store, None)).await??;
-    Ok((Some(loaded.snapshot), refused))
+    spawn_blocking(move || views.promote(store, None)).await??;
+    Ok((Some(snapshot), refused))
 }
 
+/// Loads the latest snapshot that fits, into new views.
 async fn load(
     log: &Log,
     state: &LogState,
@@ -138,7 +133,7 @@ async fn load(
     secret: &SnapshotSecret,
     seq: u64,
     refused: &mut Vec<RefusedSnapshot>,
-) -> Result<Option<Loaded>, LoadError> {
+) -> Result<Option<(ViewsSnapshot, NewStore)>, LoadError> {
     let snapshots = progress(ViewsSnapshot::list(log)).await??;
     for listed in snapshots {
         let snapshot = match listed {
@@ -154,7 +149,7 @@ async fn load(
         let reason = match misfit(log, state, secret, &snapshot).await? {
             Some(reason) => reason,
             None => match load_one(log, views, &snapshot).await {
-                Ok(store) => return Ok(Some(Loaded { snapshot, store })),
+                Ok(store) => return Ok(Some((snapshot, store))),
                 Err(error) if error.is_of_snapshot() => error.to_string(),
                 Err(error) => return Err(error),
             },
@@ -172,9 +167,8 @@ async fn misfit(
     snapshot: &ViewsSnapshot,
 ) -> Result<Option<String>, LoadError> {
     if !snapshot.is_signed(secret) {
-        return Ok(Some(
-            "it is not signed with the --snapshot-secret".to_owned(),
-        ));
+        let reason = "it is not signed with the --snapshot-secret";
+        return Ok(Some(reason.to_owned()));
     }
     if !snapshot.is_of_this_schema() {
         let schema = snapshot.schema;

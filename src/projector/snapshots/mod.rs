@@ -14,7 +14,7 @@ use projections::{Checkpoint, SCHEMA_VERSION, VIEWS_VERSION};
 use serde_json::{Value, json};
 
 pub(super) use self::load::load_latest;
-pub use self::load::{Loaded, RefusedSnapshot, restore};
+pub use self::load::{RefusedSnapshot, restore};
 pub use self::secret::SnapshotSecret;
 pub use self::writer::{SnapshotError, SnapshotRequests, SnapshotWriter};
 use crate::log::{Log, LogError, StoredObject};

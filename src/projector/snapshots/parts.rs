@@ -121,9 +121,8 @@ impl PartDecoder {
     pub(super) fn add(&mut self, part: &[u8]) -> Result<Vec<Row>, PartError> {
         let number = self.number;
         self.number += 1;
-        let (expected, compressed) = part
-            .split_first_chunk::<HASH_BYTES>()
-            .ok_or(PartError::Checksum(number))?;
+        let split = part.split_first_chunk::<HASH_BYTES>();
+        let (expected, compressed) = split.ok_or(PartError::Checksum(number))?;
         if hash(number, compressed) != *expected {
             return Err(PartError::Checksum(number));
         }

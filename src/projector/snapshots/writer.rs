@@ -153,11 +153,8 @@ impl SnapshotWriter {
                     let _ = requested.send(written);
                 }
             }
-            wait = if self.every.is_zero() {
-                CHECK_EVERY
-            } else {
-                CHECK_EVERY.min(self.every)
-            };
+            let every = Some(self.every).filter(|every| !every.is_zero());
+            wait = every.map_or(CHECK_EVERY, |every| every.min(CHECK_EVERY));
         }
     }
 
@@ -240,9 +237,8 @@ impl SnapshotWriter {
             return false;
         };
         let last = latest.filter(|latest| latest.checkpoint.log == checkpoint.log);
-        let last_seq = last
-            .filter(|last| last.is_of_this_schema())
-            .map_or(0, |last| last.checkpoint.seq);
+        let continued = last.filter(|last| last.is_of_this_schema());
+        let last_seq = continued.map_or(0, |last| last.checkpoint.seq);
         let is_old = last.is_none_or(|last| age(last) >= self.every);
         let is_enabled = self.secret.is_some() && !self.every.is_zero();
         is_enabled && is_old && checkpoint.seq >= last_seq + EVENTS_MIN

@@ -1,7 +1,9 @@
 //! The parts of the OpenAPI document that operations refer to: parameters, headers, responses, and the schemas that are
 //! no views.
 
-use events::{EVENT_TYPES, HorseNo, LanguageTag, Moment, PoolCode, RaceNumber, RacingDate};
+use events::{
+    EVENT_TYPES, HorseNo, LanguageTag, Moment, PoolCode, RaceNumber, RacingDate, VenueCode,
+};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Value, json};
 
@@ -67,6 +69,27 @@ pub(super) fn event_stream() -> Value {
     })
 }
 
+/// A file of an export.
+pub(super) fn file() -> Value {
+    let headers = [&["Content-Encoding"], &cached_headers(false)[..]].concat();
+    let content = [
+        "application/vnd.apache.parquet",
+        "application/x-ndjson",
+        "text/csv",
+    ];
+    let content = content.map(|name| {
+        (
+            name.to_owned(),
+            json!({ "schema": { "type": "string", "format": "binary" } }),
+        )
+    });
+    json!({
+        "description": "OK",
+        "headers": header_references(&headers),
+        "content": content.into_iter().collect::<serde_json::Map<_, _>>(),
+    })
+}
+
 /// The headers of a response that clients keep, beside those of each response.
 pub(super) fn cached_headers(links: bool) -> Vec<&'static str> {
     let mut names = vec!["Railbird-Schema", "ETag", "Cache-Control"];
@@ -90,6 +113,7 @@ pub(super) fn add_schemas(generator: &mut SchemaGenerator) {
     generator.subschema_for::<PoolCode>();
     generator.subschema_for::<RaceNumber>();
     generator.subschema_for::<RacingDate>();
+    generator.subschema_for::<VenueCode>();
     generator.subschema_for::<ErrorResponse>();
     generator.subschema_for::<RateLimitExceeded>();
     generator.subschema_for::<ProcessHealth>();
@@ -131,6 +155,10 @@ pub(super) fn parameters() -> Value {
     json!({
         "horse_no": path("horse_no", "The horse.", schema("HorseNo")),
         "date": path("date", "The meeting's date.", schema("RacingDate")),
+        "kind": path("kind", "What the rows are: of results and race cards runners, of odds the runners of each quote, of \
+            dividends their lines, of forms the runs of the meeting.",
+            json!({ "type": "string", "enum": ["results", "racecards", "odds", "dividends", "form"] })),
+        "venue_code": path("venue", "The code of the meeting's venue.", schema("VenueCode")),
         "race_number": path("race_number", "The race's number.", schema("RaceNumber")),
         "file": path("file", "The event's type, with `.json`.", json!({ "type": "string", "enum": files })),
         "name": query("name", "The beginning of the name; case is ignored. All horses without it.", text()),
@@ -218,7 +246,7 @@ pub(super) fn responses() -> Value {
         "NotFound": failure("The resource does not exist", "not_found", "No meeting is known for 1999-01-01", counted),
         "Gone": failure("The log does not reach back to `as_of`", "gone", "The log begins after as_of", counted),
         "MethodNotAllowed": failure("Only GET and HEAD are allowed", "method_not_allowed", "Only GET and HEAD are allowed here", &counted_and("Allow")),
-        "NotAcceptable": failure("The Accept header excludes all formats", "not_acceptable", "Responses are application/json, lists also text/csv and application/x-ndjson; the Accept header excludes them", counted),
+        "NotAcceptable": failure("The Accept header excludes all formats", "not_acceptable", "Responses are application/json, lists also text/csv and application/x-ndjson, and exports these or application/vnd.apache.parquet; the Accept header excludes them", counted),
         "PayloadTooLarge": failure("The request has a large body", "payload_too_large", "A GET request needs no body", before_plan),
         "UriTooLong": failure("The path and query are too long", "uri_too_long", "The path and query are too long", before_plan),
         "RateLimitExceeded": rate_limited(),

@@ -14,7 +14,7 @@ const DESCRIPTION: &str = "Horse racing data, folded from an event log. Each res
     HEAD is GET without the body. Ignore fields that you do not know. The live channel is described in `/asyncapi.json`.";
 
 /// The groups of operations.
-const TAGS: [(&str, &str); 8] = [
+const TAGS: [(&str, &str); 9] = [
     ("Horses", "Profiles and form."),
     (
         "Results",
@@ -27,6 +27,7 @@ const TAGS: [(&str, &str); 8] = [
         "Changes",
         "The events of the log, for copies that stay exact.",
     ),
+    ("Exports", "Files of whole meetings."),
     ("Account", "The plan of the key, and what is used of it."),
     (
         "Service",
@@ -109,6 +110,8 @@ fn paths() -> Value {
             .with(&["from", "to", "lang"]).in_pages("after").answers("MeetingList"),
         "/api/v1/changes": Operation::new("listChanges", "Changes", "The events of the log, with the paths whose answers each may have changed")
             .with(&["types", "wait_ms"]).in_pages("after_seq").answers("ChangeList"),
+        "/api/v1/exports/{kind}/{date}/{venue}": Operation::new("exportMeeting", "Exports", "A meeting as a file of rows: Parquet, and by `Accept` CSV or NDJSON")
+            .with(&["kind", "date", "venue_code", "lang"]).answers_file(),
         "/api/v1/account": Operation::new("getAccount", "Account", "The plan of the key, what is used of it, and the keys that share it. Costs no quota")
             .about_the_key("AccountStatus"),
         "/healthz": Operation::new("getHealth", "Service", "Returns 200 while the process runs").without_key("Health", &[], &[]),
@@ -246,6 +249,15 @@ impl Operation {
             .with(&["if_none_match", "min_seq", "request_id"])
             .responds("304", components::response("NotModified"))
             .finish(schema, &headers, &statuses)
+    }
+
+    /// The operation, under `/api/v1`, which answers with a file.
+    fn answers_file(self) -> Value {
+        let statuses = ["400", "401", "403", "404", "406", "410", "429", "503"];
+        self.with(&["as_of", "if_none_match", "min_seq", "request_id"])
+            .responds("200", components::file())
+            .responds("304", components::response("NotModified"))
+            .or_fails(&statuses)
     }
 
     /// The operation on the key itself, with the schema of its response.

@@ -8,10 +8,11 @@ use super::schema::{SchemaWriter, array, cell, constraints, line, text};
 use crate::http::pages::docs::samples::{HTTP, KEY, fill};
 
 /// The parameters of paths that the samples use, where the document has no example.
-const EXAMPLES: [(&str, &str); 3] = [
+const EXAMPLES: [(&str, &str); 4] = [
     ("date", "2026-11-21"),
     ("race_number", "3"),
     ("horse_no", "HK_2016_A123"),
+    ("venue", "ST"),
 ];
 
 pub(super) fn markdown(document: &Value) -> String {
@@ -84,16 +85,20 @@ fn write_operation<'a>(
     }
     let needs_key = operation["security"] != serde_json::json!([]);
     // The samples read a response to its end.
-    let has_end = operation["responses"]["200"]["content"]["text/event-stream"].is_null();
-    if method == "get" && has_end {
-        out.push_str(&of_get(&sample_path(path, parameters), needs_key));
+    let content = &operation["responses"]["200"]["content"];
+    if method == "get" && content["text/event-stream"].is_null() {
+        let is_json = content["application/json"].is_object();
+        out.push_str(&of_get(&sample_path(path, parameters), needs_key, is_json));
     }
     write_responses(out, writer, &operation["responses"]);
 }
 
 /// The path with an example for each parameter. The page fills in what the service has.
 fn sample_path(path: &str, parameters: &[&Value]) -> String {
-    let kind = if path.contains("/results/") {
+    let kind = if ["/results/", "/exports/"]
+        .iter()
+        .any(|part| path.contains(part))
+    {
         "result"
     } else {
         "card"
@@ -159,8 +164,24 @@ fn write_responses<'a>(out: &mut String, writer: &mut SchemaWriter<'a>, response
     }
 }
 
-/// The samples of a GET, as fenced blocks.
-fn of_get(path: &str, needs_key: bool) -> String {
+/// The samples of a GET, as fenced blocks. Those of a file print its size.
+fn of_get(path: &str, needs_key: bool, is_json: bool) -> String {
+    let [to, of_python, of_javascript, of_rust] = if is_json {
+        [
+            "",
+            "json.load(response)",
+            "await response.json()",
+            "read_to_string()?",
+        ]
+    } else {
+        [
+            " | wc -c",
+            "len(response.read())",
+            "(await response.blob()).size",
+            "read_to_vec()?.len()",
+        ]
+    };
+    let import = if is_json { "import json\n" } else { "" };
     let url = format!("{HTTP}{path}");
     let (curl, python, javascript, rust) = if needs_key {
         (
@@ -175,23 +196,22 @@ fn of_get(path: &str, needs_key: bool) -> String {
     format!(
         "```sh
 curl --fail-with-body {curl}\\
-  {url}
+  {url}{to}
 ```
 
 ```python
-import json
-from urllib.request import Request, urlopen
+{import}from urllib.request import Request, urlopen
 
 url = \"{url}\"
 with urlopen(Request(url{python})) as response:
-    print(json.load(response))
+    print({of_python})
 ```
 
 ```javascript
 const url = \"{url}\";
 const response = await fetch(url{javascript});
 if (!response.ok) throw new Error(await response.text());
-console.log(await response.json());
+console.log({of_javascript});
 ```
 
 ```rust
@@ -200,7 +220,7 @@ fn main() -> Result<(), ureq::Error> {{
     let url = \"{url}\";
     let mut response = ureq::get(url){rust}
         .call()?;
-    println!(\"{{}}\", response.body_mut().read_to_string()?);
+    println!(\"{{}}\", response.body_mut().{of_rust});
     Ok(())
 }}
 ```

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::http::formats::{LIST, OF_PAGE, RowLists};
@@ -12,8 +11,7 @@ const FIRST: &str =
     "date venue_code venue race_number list position horse_no horse_name pool combination";
 
 /// The type of a column. Lists are text, JSON.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy)]
 pub(super) enum ColumnType {
     Integer,
     Number,
@@ -22,7 +20,7 @@ pub(super) enum ColumnType {
 }
 
 /// The names and types of columns, in their order.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone)]
 pub(super) struct ExportColumns(pub(super) Vec<(String, ColumnType)>);
 
 /// The schemas of fields, by name.
