@@ -287,6 +287,11 @@ impl Race {
             } else {
                 runner["win_odds"].clone()
             };
+            for known in ["margin", "sectionals"] {
+                if !runner[known].is_null() {
+                    row[known] = runner[known].clone();
+                }
+            }
             if runner["position"].is_u64() {
                 row["position"] = runner["position"].clone();
                 runners.push(row);
@@ -302,6 +307,9 @@ impl Race {
         });
         for same in ["race_number", "race_name", "distance", "class", "prize"] {
             race[same] = self.card[same].clone();
+        }
+        if !result["sectionals"].is_null() {
+            race["sectionals"] = result["sectionals"].clone();
         }
         Some(race)
     }
