@@ -106,7 +106,6 @@ export class LiveOdds extends EventTarget {
   }
 
   play(change) {
-    if (change.speed) this.#query.set("speed", change.speed);
     return this.#request("play", change);
   }
 

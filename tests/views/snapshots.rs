@@ -237,7 +237,7 @@ async fn a_snapshot_that_is_not_whole_or_of_another_log_or_schema_is_refused_wit
         ),
         (
             with_info(&sound, |info| info["metadata"]["views"] = "77".into()),
-            "it is of schema 12-77",
+            "it is of schema 13-77",
         ),
         (
             with_checkpoint(&sound, |of| {
