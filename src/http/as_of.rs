@@ -1,10 +1,12 @@
 //! `?as_of=`: the answer of a resource as of an earlier message of the log.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use events::{Moment, RacingDate};
 use jiff::{SignedDuration, Timestamp};
 use projections::{Checkpoint, keys};
+use tokio::time::timeout;
 
 use super::error::{ApiError, capitalized};
 use super::meetings::meetings_of_days;
@@ -14,6 +16,9 @@ use super::results::choose_race;
 use crate::past::{Part, PastError};
 
 const OF_NO_RACE: &str = "as_of is off only where the path names a race";
+const SILENT: &str = "The log has not answered in time";
+/// Less than a handler has: a server of the log that does not answer is no fault of the service.
+const REWOUND_WITHIN: Duration = Duration::from_secs(8);
 const NOT_CAUGHT_UP: &str = "The views do not reflect all events up to as_of yet; see /readyz";
 const EXPECTED: &str = "as_of is a sequence of the log, a time as in RFC 3339, or off";
 /// Views that are live have all messages that were stored this long ago: a replica notices within 15 s that it is cut
@@ -52,7 +57,14 @@ impl ApiRequest {
     /// Returns [`ApiError::InvalidParameter`] if the place is after the last event, [`ApiError::Gone`] if the log does
     /// not reach it, [`ApiError::NotFound`] if the race was never off, and [`ApiError::NotReady`] if the log cannot be
     /// read.
-    pub(super) async fn rewound(mut self) -> Result<Self, ApiError> {
+    pub(super) async fn rewound(self) -> Result<Self, ApiError> {
+        let late = |_| Err(ApiError::NotReady(SILENT.to_owned()));
+        timeout(REWOUND_WITHIN, self.rewind())
+            .await
+            .unwrap_or_else(late)
+    }
+
+    async fn rewind(mut self) -> Result<Self, ApiError> {
         let Some(place) = Place::of(&self.query)? else {
             return Ok(self);
         };
