@@ -126,6 +126,8 @@ fn content_type(path: &Path) -> Result<&'static str, Box<dyn Error>> {
         Some("js") => Ok("text/javascript; charset=utf-8"),
         Some("css") => Ok("text/css; charset=utf-8"),
         Some("svg") => Ok("image/svg+xml"),
+        Some("png") => Ok("image/png"),
+        Some("webmanifest") => Ok("application/manifest+json"),
         // The licence and the notice of Swagger UI have none.
         Some("txt") | None => Ok("text/plain; charset=utf-8"),
         _ => Err(format!("{}: add its content type to build.rs", path.display()).into()),

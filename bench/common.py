@@ -37,8 +37,14 @@ def programs(folder):
     """The paths of railbird and railbird-bench: in a folder, or built now without one."""
     if folder:
         return [str(pathlib.Path(folder) / name) for name in ("railbird", "railbird-bench")]
+    found = built("railbird", "railbird-bench")
+    return found["railbird"], found["railbird-bench"]
+
+
+def built(*packages):
+    """The paths of the programs of packages, built now, by name."""
     log("building (release)")
-    command = ["cargo", "build", "--release", "--locked", "-p", "railbird", "-p", "railbird-bench"]
+    command = ["cargo", "build", "--release", "--locked", *(f"--package={package}" for package in packages)]
     messages = subprocess.run(command + ["--message-format=json-render-diagnostics"], cwd=ROOT, stdout=subprocess.PIPE)
     if messages.returncode != 0:
         raise BenchError("the build failed")
@@ -47,7 +53,7 @@ def programs(folder):
         message = json.loads(line)
         if message.get("executable"):
             found[message["target"]["name"]] = message["executable"]
-    return found["railbird"], found["railbird-bench"]
+    return found
 
 
 def script(name, *args):
@@ -171,12 +177,12 @@ def metric(admin, name):
     return float(found.group(1)) if found else 0.0
 
 
-def start_railbird(bench, railbird, url, data, options=()):
-    """Returns the process, its HTTP and admin ports, and the seconds from start to readiness."""
+def start_railbird(bench, railbird, url, data, options=(), under=()):
+    """Returns the process, its HTTP and admin ports, and the seconds from start to readiness. `under` is a command that runs it."""
     port, admin = free_port(), free_port()
     started = time.monotonic()
     command = [railbird, "serve", "--nats", url, "--data", data, "--http", f"127.0.0.1:{port}", "--admin", f"127.0.0.1:{admin}"]
-    process = bench.start("railbird", [*command, *options])
+    process = bench.start("railbird", [*under, *command, *options])
     while time.monotonic() - started < READY_TIMEOUT:
         bench.check(process)
         with contextlib.suppress(OSError):

@@ -2,9 +2,9 @@
 clients/ of this checkout, or of the folder that the first argument names.
 """
 
+import argparse
 import json
 import keyword
-import sys
 from pathlib import Path
 from textwrap import wrap
 from typing import Any, ClassVar
@@ -164,7 +164,9 @@ class Python(Types):
 
 
 if __name__ == "__main__":
-    clients = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT) / "clients"
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("folder", nargs="?", default=ROOT, type=Path)
+    clients = arguments.parse_args().folder / "clients"
     for path, types in [("js/messages.d.ts", TypeScript()), ("python/src/railbird/messages.py", Python())]:
         file = clients / path
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -25,8 +25,8 @@ use crate::feed::Feed;
 use crate::health::{FeedMonitor, Health};
 use crate::http::state::{App, DevKey, Pages};
 use crate::http::{
-    self, AccessLog, AdminAccess, AsyncApiDocuments, HttpServer, Origins, SignUpOutcome,
-    StatusBoard,
+    self, AccessLog, AdminAccess, AsyncApiDocuments, ExportFiles, FrontPage, FrontRacing,
+    HttpServer, Origins, SignUpOutcome, StatusBoard,
 };
 use crate::limits::plans::Plans;
 use crate::limits::{HashedLimiter, NetworkConnections, Proxies};
@@ -35,6 +35,7 @@ use crate::log::runtime::{DetachedRuntime, LOG_THREADS};
 use crate::log::{ACCOUNTS, Continuity, Durability, Log, NatsConfig, RACING, Role};
 use crate::mail::{FailureReason, Mailing, Outbox};
 use crate::metrics::{self, HttpMetrics, LiveMetrics};
+use crate::past::Past;
 use crate::projector::announcer::Announcer;
 use crate::projector::lag::{Lag, LagWatch};
 use crate::projector::snapshots::{SnapshotRequests, SnapshotSecret, SnapshotWriter};
@@ -47,8 +48,6 @@ use crate::tls::TlsServer;
 
 /// Connections of the admin address at a time.
 const ADMIN_CONNECTIONS_MAX: usize = 32;
-/// The time for a handler. All of them read a local store. An operator may wait an [`HOUR`] for a snapshot.
-const HANDLER_TIMEOUT: Duration = Duration::from_secs(10);
 /// The time for a client to read an answer. The largest are the scripts of `/docs`. An operator may take an [`HOUR`]
 /// to read all views.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
@@ -72,6 +71,9 @@ const LINKS_PER_NETWORK: NonZeroU32 = NonZeroU32::new(60).expect("not zero");
 const LINKS_PER_EMAIL: NonZeroU32 = NonZeroU32::new(3).expect("not zero");
 /// Keys that a subscriber creates and rotates in an hour. Each is an event, and sends a mail.
 const CHANGES_PER_HOUR: NonZeroU32 = NonZeroU32::new(60).expect("not zero");
+
+/// The path of the picture of the board.
+const PICTURE: &str = "assets/picture.png";
 
 /// The configuration of a service.
 #[derive(Debug, Clone)]
@@ -108,6 +110,8 @@ pub struct Config {
     pub proxies: Proxies,
     /// The pages of other origins that may send a key.
     pub origins: Origins,
+    /// Where people find the service; without it, the address that it listens on.
+    pub public_url: Option<PublicUrl>,
     /// How mails are sent. Without it they wait.
     pub mailing: Option<Mailing>,
     /// Sign-ups in an hour from one network.
@@ -120,6 +124,8 @@ pub struct Config {
     pub security_contact: Option<String>,
     /// The environment whose keys are not accepted.
     pub refused_env: Option<&'static str>,
+    /// The racing that visitors without a key are shown.
+    pub front_racing: FrontRacing,
     /// The level of the access log of the public address.
     pub access_log: AccessLog,
 }
@@ -128,8 +134,8 @@ pub struct Config {
 #[derive(Debug)]
 pub struct Service {
     pub app: Arc<App>,
-    http: HttpServer,
-    admin: HttpServer,
+    http: (TcpListener, HttpServer),
+    admin: (TcpListener, HttpServer),
     /// With the address that is bound.
     admin_access: (Arc<AdminAccess>, IpAddr),
     pub tasks: Supervisor,
@@ -148,47 +154,59 @@ impl Service {
         begin_metrics(config.connections_max);
         // First: from here on connections are accepted, and wait for `run`. None is refused.
         let draining = shutdown.child_token();
-        let (http, admin) = servers(&config, &draining, &shutdown).await?;
+        let [http, admin] = servers(&config, &draining, &shutdown).await?;
         // Creates the data folder, in which the others have files.
         let views = Arc::new(Views::open(&config.data)?);
         let mut start = Start::new(&config, &shutdown)?;
         let logs = start.connect().await?;
         // Others ask it in plain HTTP.
-        let plain = config.tls.is_none().then(|| http.listener.local_addr());
-        let fold = start.fold(views, &logs, plain.transpose()?);
-        let accounts = start.follow_accounts(&logs)?;
-        let health = health(&config, &logs, &fold, &accounts, &draining);
+        let plain = config.tls.is_none().then(|| http.0.local_addr());
+        let (projector, feed, lag, snapshots) = start.fold(&views, &logs, plain.transpose()?);
+        let (keys, ledger, use_log) = start.follow_accounts(&logs)?;
+        let health = Health {
+            monitor: FeedMonitor::new(projector.status.clone(), logs.events.connection()),
+            feed,
+            views: Arc::clone(&views),
+            keys: Arc::clone(&keys),
+            ledger,
+            continuity: logs.continuity,
+            durability: logs.durability,
+            lag,
+            snapshots,
+            draining,
+            can_mail: config.mailing.is_some(),
+        };
         let sources = health.monitor.sources.clone();
         start.spawn("sources", sources.follow(logs.events.clone()));
         let fan_out = start.fan_out(&health)?;
-        let commands = AccountCommands::new(logs.accounts.clone(), accounts.ledger.clone());
-        let pages = pages(&config, http.listener.local_addr()?, commands);
+        let commands = AccountCommands::new(logs.accounts.clone(), health.ledger.clone());
+        let pages = pages(&config, http.0.local_addr()?, commands);
         let app = Arc::new(App {
             asyncapi: AsyncApiDocuments::new(pages.url.clone(), config.tls.is_some()),
             pages,
-            views: fold.views,
-            keys: accounts.keys,
-            ledger: accounts.ledger,
+            views,
+            keys,
             unauthenticated_limiter: HashedLimiter::new(UNAUTHORIZED_PER_MINUTE, MINUTE),
             open_limiter: HashedLimiter::new(OPEN_KIB_PER_MINUTE, MINUTE),
             proxies: config.proxies.clone(),
-            projector: fold.projector,
-            snapshots: fold.snapshots,
+            projector,
             health,
-            continuity: logs.continuity,
-            draining,
             clock: config.clock.clone(),
             venue_order: config.venue_order.clone(),
-            feed: fold.feed,
-            metrics: Arc::clone(&http.metrics),
+            past: Past::new(logs.past.clone()),
+            exports: ExportFiles::new(config.data.clone()),
+            metrics: Arc::clone(&http.1.metrics),
             fan_out,
             status: StatusBoard::new(Timestamp::now()),
             origins: config.origins.clone(),
             security_contact: config.security_contact.clone(),
-            can_mail: config.mailing.is_some(),
+            front_page: FrontPage::new(config.front_racing),
             dev_key: DevKey::default(),
         });
-        start.spawn("status", http::sample_status(Arc::clone(&app)));
+        start.spawn("status", http::keep_status(Arc::clone(&app)));
+        if let FrontRacing::Delayed(delay) = config.front_racing {
+            start.spawn("front page", http::keep_front_page(Arc::clone(&app), delay));
+        }
         start.send_mails(&app);
         Ok(Self {
             tasks: start.tasks,
@@ -198,16 +216,16 @@ impl Service {
             admin,
             shutdown,
             app,
-            use_log: accounts.use_log,
+            use_log,
         })
     }
 
     pub fn http_addr(&self) -> io::Result<SocketAddr> {
-        self.http.listener.local_addr()
+        self.http.0.local_addr()
     }
 
     pub fn admin_addr(&self) -> io::Result<SocketAddr> {
-        self.admin.listener.local_addr()
+        self.admin.0.local_addr()
     }
 
     /// The threads of requests, of the log, and of the live channel.
@@ -223,20 +241,25 @@ impl Service {
     /// Returns [`TaskEnded`] if a task of the service ended before the shutdown. The service then shuts itself down.
     pub async fn run(mut self) -> Result<(), TaskEnded> {
         let app = self.app;
+        // Not in a debug build: tests start hundreds of processes, of which few are asked for a document.
+        if !cfg!(debug_assertions) {
+            tokio::task::spawn_blocking(http::render_documents);
+        }
         let (router, routes) = http::router(Arc::clone(&app));
         let (access, bound) = self.admin_access;
         let admin = http::admin_service(access, bound, http::admin_router(Arc::clone(&app)));
         let shutdown = self.shutdown.clone();
-        if let Some(tls) = self.http.tls.clone() {
+        let ((listener, server), (admin_listener, admin_server)) = (self.http, self.admin);
+        if let Some(tls) = server.tls.clone() {
             let runtime = Handle::current();
             (self.tasks).spawn("certificate", tls.keep_current(), &runtime);
         }
         // Requests and live clients leave at the same time.
         let mut serving = pin!(future::join3(
-            (self.http).run(Some(Arc::new(routes)), |peer| {
+            server.run(listener, Some(routes), |peer| {
                 http::service(Arc::clone(&app), router.clone(), peer)
             }),
-            self.admin.run(None, |_| admin.clone()),
+            admin_server.run(admin_listener, None, |_| admin.clone()),
             async {
                 shutdown.cancelled().await;
                 app.fan_out.drain().await;
@@ -257,7 +280,7 @@ impl Service {
                 flush(store).await;
             }
         };
-        future::join(self.use_log.finish(), flush).await;
+        future::join3(self.use_log.finish(), http::finish_status(&app), flush).await;
         ended
     }
 }
@@ -284,28 +307,14 @@ struct Start<'a> {
     log_runtime: DetachedRuntime,
 }
 
-/// The log, by two connections. Messages of feeders may close the one on which they are read, and must not delay a
-/// revocation.
+/// The log, by three connections. Messages of feeders may close the one on which they are read, and must not delay a
+/// revocation; and no answer about the past may delay the views.
 struct Logs {
     events: Log,
     accounts: Log,
+    past: Log,
     continuity: Continuity,
     durability: watch::Receiver<Option<Durability>>,
-}
-
-/// What the fold of the log fills.
-struct Fold {
-    views: Arc<Views>,
-    feed: Feed,
-    projector: ProjectorHandle,
-    lag: Lag,
-    snapshots: SnapshotRequests,
-}
-
-struct Accounts {
-    keys: Arc<KeyCache>,
-    ledger: watch::Receiver<Ledger>,
-    use_log: UseLog,
 }
 
 impl<'a> Start<'a> {
@@ -329,9 +338,10 @@ impl<'a> Start<'a> {
         let connecting = async move {
             let events = Log::connect_in_background(&nats, "railbird").await?;
             let accounts = events.connect_again("railbird-accounts").await?;
-            anyhow::Ok((events, accounts))
+            let past = events.connect_again("railbird-past").await?;
+            anyhow::Ok((events, accounts, past))
         };
-        let (events, accounts) = self.log_runtime.handle().spawn(connecting).await??;
+        let (events, accounts, past) = self.log_runtime.handle().spawn(connecting).await??;
         let continuity = Continuity::open(&self.config.data)
             .context("the streams that the data folder has seen cannot be read")?;
         let (sender, durability) = watch::channel(None);
@@ -341,19 +351,25 @@ impl<'a> Start<'a> {
         Ok(Logs {
             events,
             accounts,
+            past,
             continuity,
             durability,
         })
     }
 
     /// Starts to fold the log, to watch whether this replica lags while others do not, and to write snapshots.
-    fn fold(&mut self, views: Arc<Views>, logs: &Logs, http: Option<SocketAddr>) -> Fold {
+    fn fold(
+        &mut self,
+        views: &Arc<Views>,
+        logs: &Logs,
+        http: Option<SocketAddr>,
+    ) -> (ProjectorHandle, Feed, Lag, SnapshotRequests) {
         let feed = Feed::default();
         let replica: Arc<str> = Uuid::now_v7().to_string().into();
         let announcer = self.announce(&logs.events, &replica);
         let (task, projector) = Projector::new(
             (logs.events.clone(), logs.continuity.clone()),
-            Arc::clone(&views),
+            Arc::clone(views),
             feed.clone(),
             announcer,
             self.config.snapshot_secret.clone(),
@@ -366,19 +382,13 @@ impl<'a> Start<'a> {
         self.spawn("lag", task.run());
         let (task, snapshots) = SnapshotWriter::new(
             log.clone(),
-            Arc::clone(&views),
+            Arc::clone(views),
             status.clone(),
             self.config.snapshot_secret.clone(),
             self.config.snapshot_every,
         );
         self.spawn("snapshots", task.run());
-        Fold {
-            views,
-            feed,
-            projector,
-            lag,
-            snapshots,
-        }
+        (projector, feed, lag, snapshots)
     }
 
     /// Starts to announce rejections, while this replica holds the lease. At the shutdown another one takes it.
@@ -398,12 +408,16 @@ impl<'a> Start<'a> {
     }
 
     /// Starts to read the keys, and to keep their use.
-    fn follow_accounts(&mut self, logs: &Logs) -> anyhow::Result<Accounts> {
+    fn follow_accounts(
+        &mut self,
+        logs: &Logs,
+    ) -> anyhow::Result<(Arc<KeyCache>, watch::Receiver<Ledger>, UseLog)> {
         let config = self.config;
         let ended =
             Revocations::open(&config.data).context("the keys that were revoked cannot be read")?;
-        let keys = KeyCache::new(config.plans.clone(), config.keys_stale_max);
-        let keys = Arc::new(keys.refusing(config.refused_env));
+        let mut keys = KeyCache::new(config.plans.clone(), config.keys_stale_max);
+        keys.refused_env = config.refused_env;
+        let keys = Arc::new(keys);
         let uses = Arc::clone(keys.uses());
         let use_log = UseLog::new(logs.accounts.clone(), uses, config.write_use_every);
         self.spawn("key-use", use_log.clone().run());
@@ -411,16 +425,13 @@ impl<'a> Start<'a> {
         let followed = (logs.accounts.clone(), logs.continuity.clone());
         let following = accounts::follow(followed, Arc::clone(&keys), sender, ended);
         self.spawn("accounts", following);
-        Ok(Accounts {
-            keys,
-            ledger,
-            use_log,
-        })
+        Ok((keys, ledger, use_log))
     }
 
     /// Starts the threads that serve the clients of the live channel.
     fn fan_out(&mut self, health: &Health) -> anyhow::Result<FanOut> {
         let live = LiveContext {
+            is_replay: false,
             feed: health.feed.clone(),
             metrics: Arc::new(LiveMetrics::default()),
             keys: Arc::clone(&health.keys),
@@ -448,61 +459,34 @@ impl<'a> Start<'a> {
     }
 }
 
-fn health(
-    config: &Config,
-    logs: &Logs,
-    fold: &Fold,
-    accounts: &Accounts,
-    draining: &Shutdown,
-) -> Health {
-    Health {
-        monitor: FeedMonitor::new(fold.projector.status.clone(), logs.events.connection()),
-        feed: fold.feed.clone(),
-        views: Arc::clone(&fold.views),
-        keys: Arc::clone(&accounts.keys),
-        ledger: accounts.ledger.clone(),
-        continuity: logs.continuity.clone(),
-        durability: logs.durability.clone(),
-        lag: fold.lag.clone(),
-        snapshots: fold.snapshots.clone(),
-        draining: draining.clone(),
-        can_mail: config.mailing.is_some(),
-    }
-}
-
 /// Binds the public and the admin address.
 async fn servers(
     config: &Config,
     draining: &Shutdown,
     shutdown: &Shutdown,
-) -> anyhow::Result<(HttpServer, HttpServer)> {
+) -> anyhow::Result<[(TcpListener, HttpServer); 2]> {
     let metrics: Arc<HttpMetrics> = Arc::default();
-    let server = |listener, tls, connections_max, access_log| HttpServer {
-        listener,
+    let server = |tls, connections_max, access_log| HttpServer {
         tls,
         connections_max,
         per_network: NetworkConnections::new(config.connections_per_network),
         proxies: config.proxies.clone(),
-        handler_timeout: HANDLER_TIMEOUT,
         answer_timeout: ANSWER_TIMEOUT,
         access_log,
         metrics: Arc::clone(&metrics),
         draining: draining.clone(),
         shutdown: shutdown.clone(),
     };
-    let public = bind(config.http).await?;
-    let admin = bind(config.admin).await?;
-    let connections_max = config.connections_max;
-    let access_log = config.access_log;
     let tls = config.tls.clone();
-    Ok((
-        server(public, tls, connections_max, access_log),
-        HttpServer {
-            handler_timeout: HOUR,
-            answer_timeout: HOUR,
-            ..server(admin, None, ADMIN_CONNECTIONS_MAX, AccessLog::Debug)
-        },
-    ))
+    let public = server(tls, config.connections_max, config.access_log);
+    let admin = HttpServer {
+        answer_timeout: HOUR,
+        ..server(None, ADMIN_CONNECTIONS_MAX, AccessLog::Debug)
+    };
+    Ok([
+        (bind(config.http).await?, public),
+        (bind(config.admin).await?, admin),
+    ])
 }
 
 async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
@@ -529,10 +513,14 @@ fn half(number: NonZeroU32) -> NonZeroU32 {
 /// listens on.
 fn pages(config: &Config, listening: SocketAddr, commands: AccountCommands) -> Pages {
     let mailing = config.mailing.as_ref();
-    let url = mailing.and_then(|mailing| mailing.public_url.clone());
+    let url = config.public_url.clone();
     Pages {
         commands,
         key_env: mailing.map_or("live", |mailing| mailing.key_env),
+        picture: url
+            .as_ref()
+            .map_or_else(String::new, |url| format!("{url}/"))
+            + PICTURE,
         url: url.unwrap_or_else(|| PublicUrl::of(listening)),
         sign_ups_per_network: HashedLimiter::new(config.sign_ups_per_network, HOUR),
         sign_ups_per_email: HashedLimiter::new(config.sign_ups_per_email, DAY),

@@ -3,10 +3,10 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Error};
 use serde_json::{Map, Value};
 
 /// The field with the CRC-32 of the others.
@@ -31,19 +31,13 @@ pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T
     let parsed = serde_json::from_slice::<Map<_, _>>(&bytes).and_then(|mut object| {
         // Earlier versions wrote none. The type has no such field, so that a damaged name of it is damage.
         let found = object.remove(CHECKSUM);
-        let is_sound = found.is_none() || found == Some(checksum(&object)?);
-        let value = serde_json::from_value(Value::Object(object))?;
-        Ok(is_sound.then_some(value))
+        if found.is_some() && found != Some(checksum(&object)?) {
+            return Err(serde_json::Error::custom("the checksum is wrong"));
+        }
+        serde_json::from_value(Value::Object(object))
     });
-    match parsed {
-        Ok(Some(value)) => Ok(Some(value)),
-        Ok(None) => Err(damaged("the checksum is wrong")),
-        Err(error) => Err(damaged(error)),
-    }
-}
-
-fn damaged(reason: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, reason)
+    let damaged = |error| io::Error::new(io::ErrorKind::InvalidData, error);
+    parsed.map(Some).map_err(damaged)
 }
 
 fn checksum(object: &Map<String, Value>) -> serde_json::Result<Value> {
@@ -55,14 +49,26 @@ fn checksum(object: &Map<String, Value>) -> serde_json::Result<Value> {
 /// # Errors
 /// Returns an error if the file cannot be written. The old one is then in force.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let draft = path.with_file_name(format!(".{name}.new"));
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true).mode(0o600);
-    let mut file = options.open(&draft)?;
+    let mut file = options.open(draft_of(path))?;
     file.write_all(bytes)?;
+    put_in_place(&file, path)
+}
+
+/// The path under which a file is written before it is [put in place](put_in_place).
+pub(crate) fn draft_of(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!(".{name}.new"))
+}
+
+/// Puts a file that was written as the [draft](draft_of) of a path there, in place of the one of that name.
+///
+/// # Errors
+/// Returns an error if the file cannot be written. The old one is then in force.
+pub(crate) fn put_in_place(file: &File, path: &Path) -> io::Result<()> {
     file.sync_all()?;
-    fs::rename(&draft, path)?;
+    fs::rename(draft_of(path), path)?;
     // The new file is in force. Until its name is on disk, a crash brings the old one back.
     let folder = path.parent().unwrap_or(path);
     if let Err(error) = File::open(folder).and_then(|folder| folder.sync_all()) {

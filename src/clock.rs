@@ -24,8 +24,9 @@ pub fn now() -> Timestamp {
 /// The racing day in a time zone.
 #[derive(Debug, Clone)]
 pub struct Clock {
-    zone: TimeZone,
-    name: String,
+    time_zone: TimeZone,
+    /// Its name.
+    pub zone: String,
 }
 
 impl Clock {
@@ -34,11 +35,10 @@ impl Clock {
     /// # Errors
     /// Returns an error if there is no such zone.
     pub fn new(zone: &str) -> Result<Self, String> {
-        let name = zone.to_owned();
-        match TimeZone::get(zone) {
-            Ok(zone) => Ok(Self { zone, name }),
-            Err(error) => Err(format!("there is no time zone {name:?}: {error}")),
-        }
+        let time_zone = TimeZone::get(zone)
+            .map_err(|error| format!("there is no time zone {zone:?}: {error}"))?;
+        let zone = zone.to_owned();
+        Ok(Self { time_zone, zone })
     }
 
     /// The current date.
@@ -46,27 +46,17 @@ impl Clock {
         self.day_of(now())
     }
 
-    fn day_of(&self, time: Timestamp) -> RacingDate {
-        time.to_zoned(self.zone.clone()).date().into()
+    /// The date at a time.
+    pub fn day_of(&self, time: Timestamp) -> RacingDate {
+        time.to_zoned(self.time_zone.clone()).date().into()
     }
 
     /// The start of a date.
     pub fn midnight(&self, date: RacingDate) -> Timestamp {
-        let midnight = date.civil().to_zoned(self.zone.clone());
+        let midnight = date.civil().to_zoned(self.time_zone.clone());
         midnight.map_or(Timestamp::MAX, |zoned| zoned.timestamp())
     }
-
-    /// The zone's name.
-    pub fn zone(&self) -> &str {
-        &self.name
-    }
 }
-
-/// The clock that goes on while the machine sleeps, which that of `Instant` does not, and that nobody sets.
-#[cfg(target_os = "linux")]
-const CLOCK: ClockId = ClockId::Boottime;
-#[cfg(not(target_os = "linux"))]
-const CLOCK: ClockId = ClockId::Monotonic;
 
 /// A time since the start of the machine, for proofs and terms whose age decides, also after the machine was asleep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -79,7 +69,8 @@ impl Uptime {
         if let Some(time) = crate::simulation::machine::boot_time() {
             return Self(signed(time));
         }
-        let now = clock_gettime(CLOCK);
+        // It continues while the machine sleeps, which the clock of `Instant` does not, and nobody sets it.
+        let now = clock_gettime(ClockId::Boottime);
         Self(SignedDuration::from_secs(now.tv_sec) + SignedDuration::from_nanos(now.tv_nsec))
     }
 

@@ -19,11 +19,12 @@
 //! | [`accounts`] | API keys and subscriptions, folded from the stream `ACCOUNTS` | `atomic_file`, `clock`, `limits`, `log`, `metrics`, `task` |
 //! | [`mail`] | mails to subscribers: outbox, templates, transports | `accounts`, `atomic_file`, `log`, `metrics`, `public_url`, `shutdown` |
 //! | [`projector`] | follows the log, folds events, commits views | `atomic_file`, `clock`, `feed`, `log`, `metrics`, `task` |
+//! | [`past`] | the views of some races as of an earlier message, and replays | `feed`, `log`, `task` |
 //! | [`health`] | what is wrong with the service, and what that means | `accounts`, `clock`, `feed`, `log`, `metrics`, `projector`, `shutdown` |
-//! | [`live`] | the live channel: fan-out, sessions, protocol | `accounts`, `clock`, `feed`, `health`, `limits`, `log`, `metrics`, `projector`, `shutdown`, `tls` |
+//! | [`live`] | the live channel: fan-out, sessions, protocol | `accounts`, `clock`, `feed`, `health`, `limits`, `log`, `metrics`, `past`, `projector`, `shutdown`, `tls` |
 //! | [`http`] | the JSON API, the pages and the WebSocket handshake, on axum | all above but `atomic_file`, `mail`, `supervisor`, `task` |
 //! | [`app`] | the composition root: builds and runs the service | all above but `atomic_file`, `task` |
-//! | [`cli`] | the command line, one command per file | all above but `feed`, `health`, `live`, `metrics`, `task` |
+//! | [`cli`] | the command line, one command per file | all above but `feed`, `health`, `live`, `metrics`, `past`, `task` |
 
 pub mod accounts;
 pub mod app;
@@ -38,6 +39,7 @@ pub mod live;
 pub mod log;
 pub mod mail;
 pub mod metrics;
+pub mod past;
 pub mod projector;
 pub mod public_url;
 pub mod shutdown;

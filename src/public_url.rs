@@ -1,12 +1,12 @@
 //! [`PublicUrl`]: where people find the service.
 
-use std::fmt;
 use std::net::SocketAddr;
 
+use derive_more::Display;
 use url::Url;
 
 /// The public URL of the service, such as `https://racing.example`, without a slash at the end.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Display, Clone, PartialEq, Eq)]
 pub struct PublicUrl(String);
 
 impl PublicUrl {
@@ -51,12 +51,6 @@ impl PublicUrl {
             Some(token) => format!("{self}/account?token={token}"),
             None => format!("{self}/account"),
         }
-    }
-}
-
-impl fmt::Display for PublicUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
     }
 }
 

@@ -1,7 +1,8 @@
 //! [`Shutdown`]: the signal that ends every loop. [`Signals`]: those of the operating system.
 
-use std::future::pending;
+use std::future::poll_fn;
 use std::io;
+use std::task::Poll;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -9,71 +10,52 @@ use tokio_util::sync::CancellationToken;
 /// The signal that ends every loop: `cancel` sends it, `cancelled` waits for it. Clones share it.
 pub type Shutdown = CancellationToken;
 
-/// Ctrl-C and SIGTERM, which end this process no more once they are [installed](Signals::install).
+/// Signals of the operating system. Once they are handled here, they end this process no more.
 #[derive(Debug)]
-pub struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-    /// The end of the terminal.
-    hangup: Option<Signal>,
-}
-
-/// SIGHUP, which ends this process no more once it is [installed](Hangups::install).
-#[derive(Debug)]
-pub struct Hangups(Signal);
+pub struct Signals(Vec<Signal>);
 
 impl Signals {
-    /// Handles the signals from here on, so that one during the start is not lost.
+    /// Handles Ctrl-C and SIGTERM from here on, so that one during the start is not lost.
     ///
     /// # Errors
     /// Returns an error if the process may not handle signals.
     pub fn install() -> io::Result<Self> {
-        Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-            hangup: None,
-        })
+        Self::of(&[SignalKind::interrupt(), SignalKind::terminate()])
     }
 
-    /// The signals of a program of a terminal, which ends with it: SIGHUP is another of them.
+    /// Handles also SIGHUP, the end of the terminal: for a program of a terminal, which ends with it.
     ///
     /// # Errors
     /// As [`Signals::install`].
     pub fn install_in_terminal() -> io::Result<Self> {
-        Ok(Self {
-            hangup: Some(signal(SignalKind::hangup())?),
-            ..Self::install()?
-        })
+        let hangup = SignalKind::hangup();
+        Self::of(&[SignalKind::interrupt(), SignalKind::terminate(), hangup])
     }
 
-    /// Waits for the next signal. Cancel-safe.
-    pub async fn next(&mut self) {
-        let hangup = async {
-            match &mut self.hangup {
-                Some(hangup) => hangup.recv().await,
-                None => pending().await,
-            }
-        };
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-            _ = hangup => {}
-        }
-    }
-}
-
-impl Hangups {
-    /// Handles the signal from here on.
+    /// Handles SIGHUP alone.
     ///
     /// # Errors
-    /// Returns an error if the process may not handle signals.
-    pub fn install() -> io::Result<Self> {
-        Ok(Self(signal(SignalKind::hangup())?))
+    /// As [`Signals::install`].
+    pub fn install_hangup() -> io::Result<Self> {
+        Self::of(&[SignalKind::hangup()])
     }
 
-    /// Waits for the next signal. Signals that come while nothing waits count as one. Cancel-safe.
+    fn of(kinds: &[SignalKind]) -> io::Result<Self> {
+        let signals = kinds.iter().map(|kind| signal(*kind));
+        signals.collect::<io::Result<_>>().map(Self)
+    }
+
+    /// Waits for the next signal. Those that come while nothing waits count as one. Cancel-safe.
     pub async fn next(&mut self) {
-        self.0.recv().await;
+        poll_fn(|context| {
+            let mut signals = self.0.iter_mut();
+            if signals.any(|signal| signal.poll_recv(context).is_ready()) {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
+        })
+        .await;
     }
 }
 

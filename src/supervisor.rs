@@ -10,14 +10,8 @@ use tokio::task::{AbortHandle, Id, JoinSet};
 #[derive(Debug, Default)]
 pub struct Supervisor {
     tasks: JoinSet<()>,
-    names: HashMap<Id, Task>,
-}
-
-#[derive(Debug)]
-struct Task {
-    name: String,
-    /// `None` for a task that ends by itself after the shutdown.
-    abort: Option<AbortHandle>,
+    /// The name of each task, and what aborts it: nothing if it ends by itself after the shutdown.
+    names: HashMap<Id, (String, Option<AbortHandle>)>,
 }
 
 /// A task ended before the shutdown.
@@ -38,9 +32,8 @@ impl Supervisor {
         runtime: &Handle,
     ) -> AbortHandle {
         let handle = self.tasks.spawn_on(task, runtime);
-        let name = name.into();
-        let abort = Some(handle.clone());
-        self.names.insert(handle.id(), Task { name, abort });
+        let named = (name.into(), Some(handle.clone()));
+        self.names.insert(handle.id(), named);
         handle
     }
 
@@ -51,9 +44,7 @@ impl Supervisor {
         task: impl Future<Output = ()> + Send + 'static,
     ) {
         let handle = self.tasks.spawn(task);
-        let name = name.into();
-        let abort = None;
-        self.names.insert(handle.id(), Task { name, abort });
+        self.names.insert(handle.id(), (name.into(), None));
     }
 
     /// Waits until a task ends.
@@ -65,25 +56,22 @@ impl Supervisor {
             Some(Err(error)) => (error.id(), "was aborted".to_owned()),
             None => return std::future::pending().await,
         };
-        let name = self.names.remove(&id).map(|task| task.name);
-        TaskEnded {
-            name: name.unwrap_or_default(),
-            how,
-        }
+        let (name, _) = self.names.remove(&id).unwrap_or_default();
+        TaskEnded { name, how }
     }
 
     /// Aborts all tasks but those that end by themselves, and waits for these.
     pub async fn stop(mut self) {
-        for abort in self.names.values().filter_map(|task| task.abort.as_ref()) {
-            abort.abort();
+        for (_, handle) in self.handles() {
+            handle.abort();
         }
         while self.tasks.join_next().await.is_some() {}
     }
 
-    /// The handles that abort each task, by name. For tests of what follows when one fails.
+    /// The handles that abort each task, by name.
     pub fn handles(&self) -> impl Iterator<Item = (&str, &AbortHandle)> {
         let tasks = self.names.values();
-        tasks.filter_map(|task| Some((task.name.as_str(), task.abort.as_ref()?)))
+        tasks.filter_map(|(name, abort)| Some((name.as_str(), abort.as_ref()?)))
     }
 }
 

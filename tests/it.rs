@@ -24,5 +24,6 @@ mod log;
 mod ops;
 mod oracle;
 mod pages;
+mod past;
 mod racing;
 mod views;

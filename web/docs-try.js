@@ -31,7 +31,9 @@ function followScheme() {
 followScheme();
 const container = document.querySelector("#try");
 new MutationObserver(() => improve(container)).observe(container, { childList: true, subtree: true });
-const spec = await (await fetch(new URL("openapi.json", ROOT))).json();
+const text = await (await fetch(new URL("openapi.json", ROOT))).text();
+// The links of descriptions begin at the root of the service.
+const spec = JSON.parse(text.replaceAll("](/", `](${ROOT.pathname}`));
 // Its response does not end: the form would show nothing of it.
 delete spec.paths["/sse/live/odds"];
 // The document cannot know where this service is reached.

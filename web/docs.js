@@ -1,8 +1,10 @@
-// The docs: fills the reader's key and address into the samples, copies them, keeps the chosen language, and searches.
+// The docs: fills the reader's key and address into the samples, copies and runs them, keeps the chosen
+// language, and searches.
 // Every page can be read without this.
 
 import { devKey, storedKey, storeKey } from "./board/key.js";
-import { search, words } from "./docs-search.js";
+import { addRunButtons } from "./docs-run.js";
+import { buildIndex, search } from "./docs-search.js";
 
 /** Where the service is, whatever path a proxy serves it under. This file is assets/docs.js. */
 const ROOT = new URL("..", import.meta.url);
@@ -45,10 +47,22 @@ async function fillRaces(key) {
     fill("card_date", carded.date);
     fill("card_race_number", race.race_number);
     fill("card_horse_no", race.runners[0].horse_no);
+    fill("card_other_horse_no", race.runners.at(-1).horse_no);
   }
   if (results?.races.length > 0) {
     fill("result_date", raced.date);
+    fill("result_venue", raced.venue_code);
     fill("result_race_number", results.races[0].race_number);
+  }
+}
+
+/** Fills a jockey, a trainer, an owner and a venue that this service has into the samples of a page. */
+async function fillPeople(key) {
+  for (const list of ["jockeys", "trainers", "owners", "venues"]) {
+    if (!document.querySelector(`[data-fill="${list}_key"]`)) continue;
+    const answer = await get(`api/v1/${list}?limit=1`, key);
+    const found = answer?.[list][0];
+    if (found) fill(`${list}_key`, encodeURIComponent(found.key));
   }
 }
 
@@ -58,6 +72,7 @@ async function fillKey() {
   fill("key", key);
   const needsRaces = document.querySelector('[data-fill^="card_"], [data-fill^="result_"]');
   if (needsRaces) await fillRaces(key);
+  await fillPeople(key);
   document.documentElement.dataset.filled = "true";
 }
 
@@ -73,7 +88,6 @@ function askForKey() {
   const form = document.querySelector("#key");
   const input = form.querySelector("input");
   const requestForm = document.querySelector("#try");
-  form.hidden = !requestForm && !document.querySelector('[data-fill="key"]');
   input.value = storedKey() ?? "";
   const store = () => {
     const key = input.value.trim();
@@ -94,7 +108,6 @@ function addCopyButtons() {
   for (const block of document.querySelectorAll(".samples pre")) {
     const button = document.createElement("button");
     button.type = "button";
-    button.className = "copy";
     button.textContent = "Copy";
     button.addEventListener("click", async () => {
       await navigator.clipboard.writeText(block.textContent);
@@ -103,8 +116,11 @@ function addCopyButtons() {
     });
     const frame = document.createElement("div");
     frame.className = "code";
+    const actions = document.createElement("div");
+    actions.className = "code-actions";
+    actions.append(button);
     block.replaceWith(frame);
-    frame.append(block, button);
+    frame.append(block, actions);
   }
 }
 
@@ -134,39 +150,35 @@ function keepLanguage() {
 }
 
 /** A link to a section that was found, with the words marked. */
-function resultItem(result, wanted) {
+function resultItem(result) {
   const link = document.createElement("a");
   link.href = new URL(result.path, ROOT).href;
   const title = document.createElement("strong");
   title.textContent = result.title;
   const page = result.page === result.title ? "" : ` – ${result.page}`;
   const excerpt = document.createElement("div");
-  excerpt.append(...marked(result.excerpt, wanted));
+  for (const [part, isWanted] of result.excerpt) {
+    const place = isWanted ? excerpt.appendChild(document.createElement("mark")) : excerpt;
+    place.append(part);
+  }
   link.append(title, page, excerpt);
   const item = document.createElement("li");
   item.append(link);
   return item;
 }
 
-function marked(text, wanted) {
-  const escaped = wanted.map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
-  const parts = text.split(new RegExp(`(${escaped.join("|")})`, "i"));
-  return parts.map((part, index) => {
-    if (index % 2 === 0) return part;
-    const mark = document.createElement("mark");
-    mark.textContent = part;
-    return mark;
-  });
+async function loadIndex() {
+  const response = await fetch(new URL("docs/search.json", ROOT));
+  return buildIndex(await response.json());
 }
 
 function addSearch() {
   const input = document.querySelector("#query");
   const found = document.querySelector("#found");
-  const list = document.querySelector("#results");
-  document.querySelector("#search").hidden = false;
-  /** @type {Promise<object[]> | null} */
+  const list = document.querySelector("#search-results");
+  /** @type {Promise<import("./docs-search.js").Index> | null} */
   let index = null;
-  const load = () => (index ??= fetch(new URL("docs/search.json", ROOT)).then((response) => response.json()));
+  const load = () => (index ??= loadIndex());
   input.addEventListener("focus", load);
   input.addEventListener("input", async () => {
     const query = input.value;
@@ -174,9 +186,8 @@ function addSearch() {
     // A later letter has its own answer.
     if (query !== input.value) return;
     const { results, count } = search(pages, query);
-    const wanted = words(query);
-    list.replaceChildren(...results.map((result) => resultItem(result, wanted)));
-    found.textContent = wanted.length === 0 ? "" : `${count === 0 ? "Nothing" : count} found`;
+    list.replaceChildren(...results.map(resultItem));
+    found.textContent = query.trim() === "" ? "" : `${count === 0 ? "Nothing" : count} found`;
   });
   document.querySelector("#search").addEventListener("keydown", (event) => {
     const links = [...list.querySelectorAll("a")];
@@ -202,6 +213,7 @@ function addSearch() {
 
 fillAddress();
 addCopyButtons();
+addRunButtons();
 keepLanguage();
 addSearch();
 await takeDevKey();

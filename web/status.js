@@ -58,7 +58,10 @@ function show(next) {
     if (shown.get(name) === html) continue;
     shown.set(name, html);
     part.className = update.className;
+    // What the reader has opened stays open.
+    const isOpen = part.querySelector("details")?.open ?? false;
     part.replaceChildren(...update.childNodes);
+    for (const details of part.querySelectorAll("details")) details.open = isOpen;
   }
 }
 

@@ -29,8 +29,9 @@ pub(crate) fn write(file: &Path, count: u64) -> anyhow::Result<Value> {
     let mut out = BufWriter::new(File::create(file)?);
     let mut written = 0;
     let mut bytes = 0;
-    let quotes = season(count * EVENTS_PER_100_QUOTES / 100 + 10_000)
-        .filter(|envelope| matches!(envelope.event, Event::OddsQuoted(_)));
+    let events = count * EVENTS_PER_100_QUOTES / 100 + 10_000;
+    let quotes =
+        season(events, 10_000).filter(|envelope| matches!(envelope.event, Event::OddsQuoted(_)));
     for envelope in quotes.take(count as usize) {
         let line = envelope.encode();
         bytes += line.len();

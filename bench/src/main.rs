@@ -10,6 +10,7 @@ mod feed;
 mod histogram;
 mod http_load;
 mod invalid_events;
+mod latency;
 mod season;
 mod storm;
 mod unauthenticated;
@@ -51,11 +52,14 @@ enum Command {
         #[arg(long)]
         count: u64,
     },
-    /// Publish a season: a meeting for every 10,000 events.
+    /// Publish a season.
     Season {
         /// How many events.
         #[arg(long)]
         events: u64,
+        /// Events of each meeting.
+        #[arg(long, default_value_t = 10_000)]
+        of_meeting: u64,
     },
     /// Read the log from its first message to its last, as the service does, and discard the messages.
     Pull,
@@ -103,6 +107,10 @@ enum Command {
     },
     /// Send HTTP requests at a fixed rate, and measure their latency.
     HttpLoad(http_load::HttpLoad),
+    /// Measure the time from the publication of a quote to a consumer, a WebSocket client and a GET.
+    Latency(latency::Latency),
+    /// Pass the log on to a client of `latency`.
+    Relay(latency::Relay),
     /// Check a key and count a request to its plan, in a loop in this process.
     Check {
         /// The number of calls.
@@ -131,7 +139,9 @@ async fn main() -> anyhow::Result<()> {
     let connect = Log::connect(nats, "railbird-bench");
     let figures = match cli.command {
         Command::Horses { count } => publish(&connect.await?, season::horses(count)).await?,
-        Command::Season { events } => publish(&connect.await?, season::season(events)).await?,
+        Command::Season { events, of_meeting } => {
+            publish(&connect.await?, season::season(events, of_meeting)).await?
+        }
         Command::Pull => pull(&connect.await?).await?,
         Command::Stages { data } => stages(&connect.await?, &data).await?,
         Command::Quotes { count, file } => feed::write(&file, count)?,
@@ -145,6 +155,8 @@ async fn main() -> anyhow::Result<()> {
             count,
         } => invalid_events::publish(&cli.nats, bytes, seconds, count).await?,
         Command::HttpLoad(load) => load.run().await?,
+        Command::Latency(latency) => latency.run(&cli.nats).await?,
+        Command::Relay(relay) => relay.run(&cli.nats).await?,
         Command::Check { count } => check::run(count)?,
         Command::Unauthenticated(load) => load.run().await?,
         Command::Fanout(fanout) => fanout.run(&cli.nats)?,

@@ -12,7 +12,6 @@ use jiff::{Timestamp, ToSpan, civil};
 
 use crate::conformance::rng::Rng;
 
-const EVENTS_PER_MEETING: u64 = 10_000;
 const RACES: u64 = 10;
 const RUNNERS: u64 = 12;
 /// A horse runs about once in ten meetings.
@@ -59,8 +58,8 @@ pub(crate) fn horses(count: u64) -> impl Iterator<Item = Envelope> {
 }
 
 /// The events of a season, in the order of the log.
-pub(crate) fn season(events: u64) -> impl Iterator<Item = Envelope> {
-    let meetings = (events / EVENTS_PER_MEETING).max(1);
+pub(crate) fn season(events: u64, of_meeting: u64) -> impl Iterator<Item = Envelope> {
+    let meetings = (events / of_meeting).max(1);
     let races = meetings * RACES;
     let other_facts = STABLED + meetings * SOLD + races * FACTS + races.div_ceil(WITHDRAWN_EVERY);
     let quotes = events.saturating_sub(other_facts);

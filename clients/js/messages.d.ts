@@ -35,7 +35,7 @@ export interface Filter {
 export interface Ack {
   event: "ack";
   /** The op of the client message. */
-  op: "subscribe" | "unsubscribe" | "resync" | "ping";
+  op: "subscribe" | "unsubscribe" | "resync" | "play" | "ping";
   /** The id of the client message; null if it had none. */
   id: string | number | null;
   /** Everything for this client up to this log sequence has been sent. */
@@ -285,7 +285,7 @@ export interface DividendsUpdate {
 export interface Error {
   event: "error";
   /** The error code. `not_subscribed`: the client message names a list that is not in force. */
-  error: "invalid_message" | "unknown_op" | "invalid_parameter" | "not_subscribed";
+  error: "invalid_message" | "unknown_op" | "invalid_parameter" | "not_replay" | "not_subscribed";
   /** The id of the client message; null if it had none. */
   id: string | number | null;
   /** The error in words. */
@@ -506,6 +506,8 @@ export interface PlacedRunner {
   stakes_currency: string;
   /** Its own weight, in pounds. */
   body_weight?: number;
+  /** How many runners share the position, if it is a dead heat. */
+  dead_heat?: number;
   /** Its gear, as the authority writes it. */
   gear?: string;
   /** How far it was behind the winner. */
@@ -544,6 +546,8 @@ export interface UnplacedRunner {
   stakes_currency: string;
   /** Its own weight, in pounds. */
   body_weight?: number;
+  /** How many runners share the position, if it is a dead heat. */
+  dead_heat?: number;
   /** Its gear, as the authority writes it. */
   gear?: string;
   /** How far it was behind the winner. */
@@ -709,6 +713,16 @@ export interface StatusUpdate {
   more?: true;
 }
 
+/** All messages of a replay, wherever it begins. */
+export interface PlaybackSpan {
+  /** When the log stored the first message. */
+  first_at: string;
+  /** When the log stored the last message. */
+  last_at: string;
+  /** The sequence of the last message: a heartbeat with this `seq` is the end. */
+  last_seq: number;
+}
+
 /** The first message. */
 export interface Welcome {
   event: "welcome";
@@ -736,6 +750,8 @@ export interface Welcome {
   reason?: "other_epoch" | "too_far_behind" | "unproven" | "other_history" | "ahead";
   /** Only after a request to resume: whether every message after `since` follows. */
   recovered?: boolean;
+  /** All messages that a replay can play; only in a replay that has any. */
+  replay?: PlaybackSpan;
 }
 
 /** A kind of messages about races. */

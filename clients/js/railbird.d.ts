@@ -53,6 +53,14 @@ export interface State {
   lastMessageAt: number | null;
 }
 
+export interface PlayOptions {
+  /** Seconds of the log in a second, 0.1 to 1,000. */
+  speed?: number;
+  paused?: boolean;
+  /** When the log stored the next message that is played, RFC 3339. */
+  seek?: string;
+}
+
 interface LiveOddsEvents {
   message: CustomEvent<Message>;
   state: CustomEvent<State>;
@@ -88,6 +96,11 @@ export class LiveOdds extends EventTarget {
   unsubscribe(filter?: FilterOptions): string;
   /** Requests a snapshot of each open race that is followed. Returns the `id` of the answers. */
   resync(): string;
+  /**
+   * Changes a replay, at `/ws/replay/odds`; what is left out stays as it is. Returns the `id` of the answer: `ack` or
+   * `error`. After a `seek`, `resync` and snapshots follow.
+   */
+  play(change: PlayOptions): string;
   addEventListener<K extends keyof LiveOddsEvents>(
     type: K,
     listener: ((event: LiveOddsEvents[K]) => void) | null,

@@ -7,8 +7,7 @@ const SILENT_HEARTBEATS_MAX = 2;
 // The bounds of the random pause before another attempt: it doubles with each failure.
 const BACKOFF_MS_MIN = 1000;
 const BACKOFF_MS_MAX = 30_000;
-// Time for the answer that says why a handshake was rejected.
-const REJECTION_MS_MAX = 5000;
+const REJECTION_MS_MAX = 5000; // For the answer that says why a handshake was rejected.
 // Close codes and HTTP statuses after which the same request would fail again.
 const FINAL_CODES = [1002, 1003, 1007, 1009, 4401, 4403, 400, 401, 403, 404];
 const FILTERS = ["dates", "venues", "races", "horses", "events", "markets", "conflateMs", "heartbeatMs"];
@@ -105,6 +104,10 @@ export class LiveOdds extends EventTarget {
     return this.#request("resync", {});
   }
 
+  play(change) {
+    return this.#request("play", change);
+  }
+
   #request(op, values) {
     const id = `${++this.#requestCount}`;
     const request = { op, id, ...values };
@@ -152,8 +155,7 @@ export class LiveOdds extends EventTarget {
     const last = message.snapshot ? undefined : this.#last.get(key);
     if (message.seq <= last) return false;
     // A race that was not followed for a while has changed unseen: no gap.
-    const isMissing = message.prev_seq !== last && message.prev_seq > this.#filterSeq;
-    if (last !== undefined && isMissing)
+    if (last !== undefined && message.prev_seq !== last && message.prev_seq > this.#filterSeq)
       this.#change({ gaps: this.#state.gaps + 1, lastGap: { after: last, message } });
     this.#last.set(key, message.seq);
     if (this.#last.size > LAST_SEQS_MAX) this.#last.delete(this.#last.keys().next().value);
@@ -175,7 +177,11 @@ export class LiveOdds extends EventTarget {
       this.#failures = 0;
     }
     if (event === "resync" || (event === "welcome" && !message.recovered)) this.#discard(message.epoch);
-    if (event === "welcome") this.#welcome(message);
+    if (event === "welcome") {
+      this.#setInForce(message);
+      this.#welcomed = true;
+      for (const { request } of this.#requests.values()) this.#socket.send(JSON.stringify(request));
+    }
     const { reason = "", recovered = null } = message;
     // A listener may close this client: nothing follows a change.
     if (event === "resync") this.#change({ phase: "connecting", reason });
@@ -190,23 +196,17 @@ export class LiveOdds extends EventTarget {
     return [...this.#requests.values()].every(({ request }) => request.op === "unsubscribe");
   }
 
-  #welcome(message) {
-    this.#setInForce(message);
-    this.#welcomed = true;
-    for (const { request } of this.#requests.values()) this.#socket.send(JSON.stringify(request));
-  }
-
   // Earlier messages no longer hold; snapshots follow.
   #discard(epoch) {
     this.#epoch = epoch;
-    this.#position = null;
-    this.#state.seq = null;
+    this.#position = this.#state.seq = null;
     this.#last.clear();
     this.#filterSeq = 0;
   }
 
   #acknowledge(request, ack) {
     request.ack = ack;
+    if (ack.op === "play") return this.#requests.delete(ack.id);
     if (ack.op !== "resync") this.#filterSeq = ack.seq;
     if (ack.op === "unsubscribe") this.#complete(request);
   }

@@ -1,7 +1,5 @@
 //! [`Amount`]: an exact amount of money.
 
-use std::fmt;
-
 use schemars::JsonSchema;
 
 use crate::ParseError;
@@ -11,11 +9,9 @@ use crate::decimal::{exact, number_form};
 ///
 /// On the wire it is a JSON number with at most two decimals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema)]
-#[schemars(
-    with = "serde_json::Number",
-    description = "An amount of money, at most two decimals.",
-    extend("minimum" = 0.01, "maximum" = 10_000_000_000_u64, "examples" = [87.5])
-)]
+#[schemars(with = "serde_json::Number")]
+#[schemars(description = "An amount of money, at most two decimals.")]
+#[schemars(extend("minimum" = 0.01, "maximum" = 10_000_000_000_u64, "examples" = [87.5]))]
 pub struct Amount(u64);
 
 number_form!(Amount);
@@ -29,11 +25,9 @@ impl Amount {
     /// # Errors
     /// Returns [`ParseError`] if it is out of range.
     pub fn from_hundredths(hundredths: u64) -> Result<Self, ParseError> {
-        if (1..=1_000_000_000_000).contains(&hundredths) {
-            Ok(Self(hundredths))
-        } else {
-            Err(ParseError::new(Self::EXPECTED, hundredths))
-        }
+        let is_in_range = (1..=1_000_000_000_000).contains(&hundredths);
+        let amount = is_in_range.then_some(Self(hundredths));
+        amount.ok_or_else(|| ParseError::new(Self::EXPECTED, hundredths))
     }
 
     /// The exact amount of a binary floating point number from a JSON parser.
@@ -41,10 +35,8 @@ impl Amount {
     /// # Errors
     /// Returns [`ParseError`] if the number is out of range or has more than two decimals.
     pub fn from_number(number: f64) -> Result<Self, ParseError> {
-        let hundredths = exact(number, 100.0, 1.0..=1_000_000_000_000.0);
-        hundredths
-            .map(Self)
-            .ok_or_else(|| ParseError::new(Self::EXPECTED, number))
+        let hundredths = exact(number, 100.0, 1.0..=1_000_000_000_000.0).map(Self);
+        hundredths.ok_or_else(|| ParseError::new(Self::EXPECTED, number))
     }
 
     /// The amount in hundredths.
@@ -52,20 +44,9 @@ impl Amount {
         self.0
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "below 2^53")]
     fn to_number(self) -> f64 {
+        // Below 2^53.
         self.0 as f64 / 100.0
-    }
-}
-
-impl fmt::Display for Amount {
-    /// The shortest exact decimal with at least one place: `87.5`, `2970.0`, `10.05`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let whole = self.0 / 100;
-        match self.0 % 100 {
-            tenths if tenths % 10 == 0 => write!(f, "{whole}.{}", tenths / 10),
-            hundredths => write!(f, "{whole}.{hundredths:02}"),
-        }
     }
 }
 

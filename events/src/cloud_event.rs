@@ -11,7 +11,7 @@ use crate::error::cut_reason;
 use crate::object::Object;
 use crate::{DecodeError, Moment};
 
-const SPECVERSION: &str = "1.0";
+pub(crate) const SPECVERSION: &str = "1.0";
 
 /// Why an object without attributes is rejected: in the binary mode of the NATS binding, the attributes are headers of
 /// the message, and its bytes are `data` alone.
@@ -35,7 +35,6 @@ pub struct CloudEvent<'a> {
     /// When it happened.
     pub time: Moment,
     /// The fact, as JSON.
-    #[serde(borrow)]
     pub data: &'a RawValue,
 }
 
@@ -88,12 +87,8 @@ impl<'a> CloudEvent<'a> {
 /// Whether a JSON object has an attribute of a CloudEvent that `data` does not have; `None` if it is not an object.
 fn has_attributes(bytes: &[u8]) -> Option<bool> {
     let object: HashMap<Cow<'_, str>, IgnoredAny> = serde_json::from_slice(bytes).ok()?;
-    let is_there = |name: &str| object.contains_key(name);
-    Some(
-        ["specversion", "id", "source", "type"]
-            .into_iter()
-            .any(is_there),
-    )
+    let mut names = ["specversion", "id", "source", "type"].into_iter();
+    Some(names.any(|name| object.contains_key(name)))
 }
 
 /// The start of an attribute, as an error quotes it.

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 
 use crate::ParseError;
-use crate::string_form::string_newtype;
+use crate::string_form::{code, string_newtype};
 
 /// The code of a currency, such as `HKD`: three of `A-Z`, which bounds the sums that are kept of a horse.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema)]
@@ -19,10 +19,8 @@ impl Currency {
     /// # Errors
     /// Returns [`ParseError`] for anything but three capital letters.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
-        if text.len() != 3 || !text.bytes().all(|b| b.is_ascii_uppercase()) {
-            return Err(ParseError::new("a currency is three of A-Z", text));
-        }
-        Ok(Self(text.to_owned()))
+        let known = |(_, b): (_, u8)| b.is_ascii_uppercase();
+        code(text, 3..=3, known, "a currency is three of A-Z").map(Self)
     }
 }
 

@@ -1,8 +1,8 @@
 //! [`RacingDate`]: the date of a meeting.
 
-use std::fmt;
 use std::ops::Range;
 
+use derive_more::{Display, From};
 use jiff::civil::Date;
 use jiff::tz::Offset;
 use schemars::JsonSchema;
@@ -13,13 +13,11 @@ use crate::{Moment, ParseError};
 /// The date of a meeting, `YYYY-MM-DD`, from 1700 to 2999.
 ///
 /// It is the date of the meeting, not of the clock: a race at 00:20 belongs to the meeting of the evening before.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema)]
+#[derive(Debug, Display, From, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema)]
+#[display("{:04}-{:02}-{:02}", _0.year(), _0.month(), _0.day())]
 #[schemars(with = "String", description = "The date of the meeting, YYYY-MM-DD.")]
-#[schemars(extend(
-    "format" = "date",
-    "pattern" = RacingDate::PATTERN,
-    "examples" = ["2026-11-21"],
-))]
+#[schemars(extend("format" = "date", "pattern" = RacingDate::PATTERN))]
+#[schemars(extend("examples" = ["2026-11-21"]))]
 pub struct RacingDate(Date);
 
 string_form!(RacingDate);
@@ -60,17 +58,13 @@ impl RacingDate {
         let year = number(0..4)?;
         let month = number(5..7)?;
         let day = number(8..10)?;
-        if !Self::YEARS.contains(&year) {
-            return None;
-        }
         let date = Date::new(year, i8::try_from(month).ok()?, i8::try_from(day).ok()?);
-        date.ok().map(Self)
+        date.ok().filter(|_| Self::YEARS.contains(&year)).map(Self)
     }
 
     /// The earliest date that has not ended everywhere at a time: at UTC-12, the last time zone.
     pub fn earliest_at(time: Moment) -> Self {
-        let last_zone = Offset::constant(-12);
-        Self(last_zone.to_datetime(time.timestamp()).date())
+        Self(Offset::constant(-12).to_datetime(time.timestamp()).date())
     }
 
     /// The date at a time, in UTC.
@@ -81,24 +75,6 @@ impl RacingDate {
     /// The calendar date.
     pub fn civil(self) -> Date {
         self.0
-    }
-}
-
-impl From<Date> for RacingDate {
-    fn from(date: Date) -> Self {
-        Self(date)
-    }
-}
-
-impl fmt::Display for RacingDate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{:04}-{:02}-{:02}",
-            self.0.year(),
-            self.0.month(),
-            self.0.day()
-        )
     }
 }
 

@@ -7,10 +7,17 @@ use serde::de::{Deserializer, Error, Unexpected, Visitor};
 
 use crate::ParseError;
 
-/// Implements serde's traits for a type that is a JSON number: it is written by its `to_number`, and read by its
-/// `from_number`.
+/// Implements `Display` and serde's traits for a type that is a JSON number: it is written by its `to_number`, and read
+/// by its `from_number`.
 macro_rules! number_form {
     ($type:ty) => {
+        impl std::fmt::Display for $type {
+            /// The shortest exact decimal with at least one place: `87.5`, `4.0`, `1.001`.
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                write!(f, "{:?}", self.to_number())
+            }
+        }
+
         impl serde::Serialize for $type {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 serializer.serialize_f64(self.to_number())
@@ -35,11 +42,7 @@ pub(crate) fn exact(number: f64, places: f64, range: RangeInclusive<f64>) -> Opt
     let nearest = (number * places).round();
     // The tolerance accepts the error of a few sums of doubles. A real further decimal is far outside of it.
     let is_exact = (number - nearest / places).abs() <= number.abs() * TOLERANCE;
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "in range, whole"
-    )]
+    // In range, and whole.
     (is_exact && range.contains(&nearest)).then_some(nearest as u64)
 }
 
@@ -63,7 +66,7 @@ pub(crate) fn read_with<'de, D: Deserializer<'de>, T>(
         }
 
         fn visit_u64<E: Error>(self, number: u64) -> Result<T, E> {
-            #[expect(clippy::cast_precision_loss, reason = "such a number is out of range")]
+            // A number that loses digits is out of range.
             let converted = (self.1)(number as f64);
             converted.map_err(|_| E::invalid_value(Unexpected::Unsigned(number), &self))
         }

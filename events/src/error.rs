@@ -14,14 +14,11 @@ impl ParseError {
     /// The error of a value that does not have the expected form.
     pub fn new(expected: &'static str, found: impl ToString) -> Self {
         let found = found.to_string();
-        let cut = match found.char_indices().nth(FOUND_CHARS_MAX) {
+        let found = match found.char_indices().nth(FOUND_CHARS_MAX) {
             Some((end, _)) => format!("{}…", &found[..end]),
             None => found,
         };
-        Self {
-            expected,
-            found: cut,
-        }
+        Self { expected, found }
     }
 }
 
@@ -45,6 +42,8 @@ pub fn cut_reason(reason: &str) -> String {
 const FOUND_CHARS_MAX: usize = 40;
 
 /// Why a message of the log is not an event of this version.
+#[derive(strum::IntoStaticStr, strum::VariantNames)]
+#[strum(serialize_all = "snake_case")]
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// The bytes are not a JSON object with the attributes of a CloudEvent.
@@ -61,6 +60,7 @@ pub enum DecodeError {
     UnknownType(String),
     /// A field of `data` is missing or invalid.
     #[error("{path}: {reason}")]
+    #[strum(serialize = "invalid_data")]
     Invalid {
         /// The path to the field, such as `data.runners[3].win_odds`.
         path: String,
@@ -79,23 +79,11 @@ pub enum DecodeError {
 
 impl DecodeError {
     /// Every code.
-    pub const CODES: [&'static str; 5] = [
-        "not_cloud_event",
-        "too_large",
-        "unknown_type",
-        "invalid_data",
-        "subject_mismatch",
-    ];
+    pub const CODES: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
 
     /// The stable code of the kind of error. It is also the label of a metric.
     pub fn code(&self) -> &'static str {
-        match self {
-            Self::NotCloudEvent(_) => "not_cloud_event",
-            Self::TooLarge { .. } => "too_large",
-            Self::UnknownType(_) => "unknown_type",
-            Self::Invalid { .. } => "invalid_data",
-            Self::SubjectMismatch { .. } => "subject_mismatch",
-        }
+        self.into()
     }
 }
 
@@ -137,5 +125,7 @@ mod tests {
         }
         let codes = errors.each_ref().map(DecodeError::code);
         assert_eq!(codes, DecodeError::CODES);
+        let stable = "not_cloud_event too_large unknown_type invalid_data subject_mismatch";
+        assert_eq!(codes.join(" "), stable);
     }
 }

@@ -1,5 +1,6 @@
 //! [`Event`]: every kind of fact, and its `type` on the wire.
 
+use serde::de::{Deserialize, Deserializer, Error};
 use serde_json::value::RawValue;
 
 use crate::error::cut_reason;
@@ -50,6 +51,17 @@ macro_rules! events {
                     $(Self::$name(fact) => serde_json::value::to_raw_value(fact),)*
                 };
                 data.expect("facts have string keys and no failing field")
+            }
+
+            /// Parses the `data` of an event of this type, without a copy of its JSON.
+            pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+                type_name: &str,
+                data: D,
+            ) -> Result<Self, D::Error> {
+                match type_name {
+                    $($type => Object::<$payload>::deserialize(data).map(|Object(fact)| Self::$name(fact)),)*
+                    _ => Err(D::Error::custom("an unknown type")),
+                }
             }
 
             pub(crate) fn parse(type_name: &str, data: &str) -> Result<Self, DecodeError> {
@@ -111,6 +123,15 @@ events! {
     SourcesRanked(sources::SourcesRanked) = "racing.sources.ranked.v1", Sources;
 }
 
+/// Makes an [`Event`] about a race: `race_event!(key => OddsQuoted { runners })`.
+#[macro_export]
+macro_rules! race_event {
+    ($race:expr => $fact:ident { $($fields:tt)* }) => {{
+        let $crate::RaceKey { date, venue, race_number } = $race;
+        $crate::Event::$fact($crate::$fact { date, venue, race_number, $($fields)* })
+    }};
+}
+
 impl Event {
     /// Checks the rules that go beyond the type of a single field.
     pub(crate) fn check(&self) -> Result<(), DecodeError> {
@@ -129,11 +150,8 @@ impl Event {
     /// Checks the dates and times of an event that was made by code. Parsing accepts no others, but code can make them
     /// from any date and any timestamp.
     pub(crate) fn check_ranges(&self) -> Result<(), DecodeError> {
-        check_text(
-            "data.date",
-            self.race().map(|race| race.date),
-            RacingDate::parse,
-        )?;
+        let date = self.race().map(|race| race.date);
+        check_text("data.date", date, RacingDate::parse)?;
         match self {
             Self::HorseRegistered(fact) => {
                 check_text("data.age_as_of", fact.age_as_of, RacingDate::parse)?;

@@ -1,18 +1,16 @@
 //! [`FinishTime`]: the time of a runner from the start to the finish.
 
-use std::fmt;
-
+use derive_more::Display;
 use schemars::JsonSchema;
 
 use crate::ParseError;
 use crate::string_form::string_form;
 
 /// A finish time in integer hundredths of a second, under an hour. On the wire `m:ss.cc`: `1:40.79`, `0:56.47`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema)]
-#[schemars(
-    with = "String",
-    description = "Minutes, seconds and hundredths: m:ss.cc."
-)]
+#[derive(Debug, Display, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema)]
+#[display("{}:{:02}.{:02}", _0 / 6000, _0 / 100 % 60, _0 % 100)]
+#[schemars(with = "String")]
+#[schemars(description = "Minutes, seconds and hundredths: m:ss.cc.")]
 #[schemars(extend(
     // Without a negative lookahead for zero, which some generators' languages do not have.
     "pattern" = concat!(
@@ -34,14 +32,10 @@ impl FinishTime {
     /// # Errors
     /// Returns [`ParseError`] for zero, and for an hour or more.
     pub fn from_hundredths(hundredths: u32) -> Result<Self, ParseError> {
-        if (1..Self::HOUR).contains(&hundredths) {
-            Ok(Self(hundredths))
-        } else {
-            Err(ParseError::new(
-                "a finish time is above 0 and under an hour",
-                hundredths,
-            ))
-        }
+        let is_in_range = (1..Self::HOUR).contains(&hundredths);
+        let time = is_in_range.then_some(Self(hundredths));
+        let expected = "a finish time is above 0 and under an hour";
+        time.ok_or_else(|| ParseError::new(expected, hundredths))
     }
 
     /// Parses `m:ss.cc`.
@@ -68,18 +62,6 @@ impl FinishTime {
     /// The time in hundredths of a second.
     pub fn hundredths(self) -> u32 {
         self.0
-    }
-}
-
-impl fmt::Display for FinishTime {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{}:{:02}.{:02}",
-            self.0 / 6000,
-            self.0 / 100 % 60,
-            self.0 % 100
-        )
     }
 }
 

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 
 use crate::ParseError;
-use crate::string_form::string_newtype;
+use crate::string_form::{code, string_newtype};
 
 /// A horse's lasting identifier, such as `HK_2016_A123`: 1 to 32 of `A-Z a-z 0-9 _ -`.
 ///
@@ -16,21 +16,14 @@ pub struct HorseNo(String);
 string_newtype!(HorseNo);
 
 impl HorseNo {
-    const LEN_MAX: usize = 32;
-
     /// Parses a horse number.
     ///
     /// # Errors
     /// Returns [`ParseError`] for an empty text, more than 32 characters, or any other character.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
-        let known = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
-        if text.is_empty() || text.len() > Self::LEN_MAX || !text.bytes().all(known) {
-            return Err(ParseError::new(
-                "a horse number is 1 to 32 of A-Z a-z 0-9 _ -",
-                text,
-            ));
-        }
-        Ok(Self(text.to_owned()))
+        let known = |(_, b): (_, u8)| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
+        let expected = "a horse number is 1 to 32 of A-Z a-z 0-9 _ -";
+        code(text, 1..=32, known, expected).map(Self)
     }
 }
 

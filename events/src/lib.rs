@@ -21,6 +21,7 @@ mod margin;
 mod names;
 mod object;
 mod odds;
+mod one_pass;
 mod outcome;
 mod pool_code;
 mod race;

@@ -43,11 +43,9 @@ impl Margin {
     /// # Errors
     /// Returns [`ParseError`] for 0, and for a thousand lengths or more.
     pub fn from_quarters(quarters: u16) -> Result<Self, ParseError> {
-        if (1..=Self::QUARTERS_MAX).contains(&quarters) {
-            Ok(Self(Distance::Quarters(quarters)))
-        } else {
-            Err(ParseError::new(Self::EXPECTED, quarters))
-        }
+        let is_in_range = (1..=Self::QUARTERS_MAX).contains(&quarters);
+        let margin = is_in_range.then_some(Self(Distance::Quarters(quarters)));
+        margin.ok_or_else(|| ParseError::new(Self::EXPECTED, quarters))
     }
 
     /// Parses lengths or a word.
@@ -71,10 +69,8 @@ impl Margin {
             _ if is_number && whole.len() <= 3 => whole.parse().map_err(|_| wrong())?,
             _ => return Err(wrong()),
         };
-        let quarters = Self::FRACTIONS
-            .iter()
-            .zip(0..)
-            .find(|(f, _)| **f == fraction);
+        let mut fractions = Self::FRACTIONS.iter().zip(0..);
+        let quarters = fractions.find(|(f, _)| **f == fraction);
         let (_, quarters) = quarters.ok_or_else(wrong)?;
         Self::from_quarters(4 * lengths + quarters).map_err(|_| wrong())
     }

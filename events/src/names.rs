@@ -65,6 +65,11 @@ impl Names {
         self.0.is_empty()
     }
 
+    /// The names, by language.
+    pub fn all(&self) -> impl Iterator<Item = &Text> {
+        self.0.values()
+    }
+
     /// The name in a language, else in that without the region or the script (RFC 4647, lookup).
     pub fn get(&self, language: &LanguageTag) -> Option<&Text> {
         let mut tags = successors(Some(language.as_str()), |tag| Some(tag.rsplit_once('-')?.0));

@@ -28,9 +28,8 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
             }
         }
 
-        deserializer
-            .deserialize_map(ObjectVisitor(PhantomData))
-            .map(Object)
+        let object = deserializer.deserialize_map(ObjectVisitor(PhantomData));
+        object.map(Object)
     }
 }
 

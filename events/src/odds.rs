@@ -1,7 +1,5 @@
 //! [`Odds`]: an exact decimal price.
 
-use std::fmt;
-
 use schemars::JsonSchema;
 
 use crate::ParseError;
@@ -29,14 +27,9 @@ impl Odds {
     /// # Errors
     /// Returns [`ParseError`] below 1.0 and above 100,000.
     pub fn from_thousandths(thousandths: u32) -> Result<Self, ParseError> {
-        if (1_000..=100_000_000).contains(&thousandths) {
-            Ok(Self(thousandths))
-        } else {
-            Err(ParseError::new(
-                Self::EXPECTED,
-                f64::from(thousandths) / 1000.0,
-            ))
-        }
+        let is_in_range = (1_000..=100_000_000).contains(&thousandths);
+        let odds = is_in_range.then_some(Self(thousandths));
+        odds.ok_or_else(|| ParseError::new(Self::EXPECTED, f64::from(thousandths) / 1000.0))
     }
 
     /// Parses the text of a decimal number, such as `3.5`.
@@ -56,10 +49,8 @@ impl Odds {
     /// Returns [`ParseError`] if the number is out of range or has more than three decimals.
     pub fn from_number(number: f64) -> Result<Self, ParseError> {
         let thousandths = exact(number, 1_000.0, 1_000.0..=100_000_000.0);
-        thousandths
-            .and_then(|thousandths| u32::try_from(thousandths).ok())
-            .map(Self)
-            .ok_or_else(|| ParseError::new(Self::EXPECTED, number))
+        let odds = thousandths.and_then(|odds| Some(Self(u32::try_from(odds).ok()?)));
+        odds.ok_or_else(|| ParseError::new(Self::EXPECTED, number))
     }
 
     fn to_number(self) -> f64 {
@@ -69,19 +60,6 @@ impl Odds {
     /// The price in thousandths.
     pub fn thousandths(self) -> u32 {
         self.0
-    }
-}
-
-impl fmt::Display for Odds {
-    /// The shortest exact decimal with at least one place: `3.5`, `4.0`, `1.001`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let whole = self.0 / 1000;
-        let thousandths = self.0 % 1000;
-        match thousandths {
-            r if r % 100 == 0 => write!(f, "{whole}.{}", r / 100),
-            r if r % 10 == 0 => write!(f, "{whole}.{:02}", r / 10),
-            r => write!(f, "{whole}.{r:03}"),
-        }
     }
 }
 

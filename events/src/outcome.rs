@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 
 use crate::ParseError;
-use crate::string_form::string_newtype;
+use crate::string_form::{code, string_newtype};
 
 /// Why a runner has no official placing: an upper-case code such as `PU`, `UR`, `WV-A`, `DISQ`.
 ///
@@ -24,17 +24,9 @@ string_newtype!(Outcome);
 
 impl Outcome {
     /// The codes of horses that were withdrawn before the start, or were never runners.
-    const WITHDRAWN: [&'static str; 9] = [
-        "WV",
-        "WV-A",
-        "WX",
-        "WX-A",
-        "WXNR",
-        "WX-NR",
-        "WR",
-        Self::SCRATCHED,
-        "NR",
-    ];
+    #[rustfmt::skip]
+    const WITHDRAWN: [&'static str; 9] =
+        ["WV", "WV-A", "WX", "WX-A", "WXNR", "WX-NR", "WR", Self::SCRATCHED, "NR"];
     /// The code of a void race, or of one runner for whom it is void.
     const VOID: &'static str = "VOID";
     /// The code of a runner that was withdrawn from the card and is not in the result.
@@ -46,15 +38,10 @@ impl Outcome {
     /// Returns [`ParseError`] for more than 8 characters, another first character than a letter, or any other
     /// character.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
-        let known = |b: u8| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'-';
-        let begins_with_letter = text.starts_with(|c: char| c.is_ascii_uppercase());
-        if !begins_with_letter || text.len() > 8 || !text.bytes().all(known) {
-            return Err(ParseError::new(
-                "an outcome is a code such as PU, UR or WV-A",
-                text,
-            ));
-        }
-        Ok(Self(text.to_owned()))
+        let after_letter = |b: u8| b.is_ascii_digit() || b == b'-';
+        let known = |(at, b): (usize, u8)| b.is_ascii_uppercase() || at > 0 && after_letter(b);
+        let expected = "an outcome is a code such as PU, UR or WV-A";
+        code(text, 1..=8, known, expected).map(Self)
     }
 
     /// Whether the outcome is a start: neither a withdrawal nor void.

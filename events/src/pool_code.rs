@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 
 use crate::ParseError;
-use crate::string_form::string_newtype;
+use crate::string_form::{code, string_newtype};
 
 /// The code of a pool: 1 to 32 of `a-z 0-9 _` that begin with a letter, such as `win`, `place`, `quinella`,
 /// `quinella_place`, `forecast`, `tierce`, `trio`, `first_4`, `quartet`. Any other code is kept as it is.
@@ -17,8 +17,6 @@ pub struct PoolCode(String);
 string_newtype!(PoolCode);
 
 impl PoolCode {
-    const LEN_MAX: usize = 32;
-
     /// Win and place, which one event quotes by runner. No other event may name it.
     pub fn win_place() -> Self {
         Self("win_place".to_owned())
@@ -30,13 +28,10 @@ impl PoolCode {
     /// Returns [`ParseError`] for more than 32 characters, another first character than a letter, or any other
     /// character.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
-        let known = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
-        let begins_with_letter = text.starts_with(|c: char| c.is_ascii_lowercase());
-        if !begins_with_letter || text.len() > Self::LEN_MAX || !text.bytes().all(known) {
-            let expected = "a pool is 1 to 32 of a-z 0-9 _ that begin with a letter";
-            return Err(ParseError::new(expected, text));
-        }
-        Ok(Self(text.to_owned()))
+        let after_letter = |b: u8| b.is_ascii_digit() || b == b'_';
+        let known = |(at, b): (usize, u8)| b.is_ascii_lowercase() || at > 0 && after_letter(b);
+        let expected = "a pool is 1 to 32 of a-z 0-9 _ that begin with a letter";
+        code(text, 1..=32, known, expected).map(Self)
     }
 }
 

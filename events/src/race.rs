@@ -1,11 +1,10 @@
 //! [`RaceKey`]: the identity of a race, and its parts.
 
-use std::fmt;
-
+use derive_more::Display;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::string_form::string_newtype;
+use crate::string_form::{code, string_newtype};
 use crate::{ParseError, RacingDate};
 
 /// A venue's short code, such as `ST`, `HV`, `S1`: 1 to 8 of `A-Z 0-9`.
@@ -22,24 +21,18 @@ impl VenueCode {
     /// # Errors
     /// Returns [`ParseError`] for an empty text, more than 8 characters, or any other character.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
-        let known = |b: u8| b.is_ascii_uppercase() || b.is_ascii_digit();
-        if text.is_empty() || text.len() > 8 || !text.bytes().all(known) {
-            return Err(ParseError::new("a venue code is 1 to 8 of A-Z 0-9", text));
-        }
-        Ok(Self(text.to_owned()))
+        let known = |(_, b): (_, u8)| b.is_ascii_uppercase() || b.is_ascii_digit();
+        code(text, 1..=8, known, "a venue code is 1 to 8 of A-Z 0-9").map(Self)
     }
 }
 
 /// A race's number within its meeting: 1 to 999. The numbers of a meeting may have gaps.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Debug, Display, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "u16")]
-#[schemars(
-    with = "serde_json::Number",
-    description = "The race's number within its meeting.",
-    extend("type" = "integer", "minimum" = 1, "maximum" = 999)
-)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[schemars(with = "serde_json::Number")]
+#[schemars(description = "The race's number within its meeting.")]
+#[schemars(extend("type" = "integer", "minimum" = 1, "maximum" = 999))]
 pub struct RaceNumber(u16);
 
 impl RaceNumber {
@@ -49,10 +42,9 @@ impl RaceNumber {
     /// Returns [`ParseError`] for any other text than 1 to 999.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         let plain = text.bytes().all(|b| b.is_ascii_digit()) && !text.starts_with('0');
-        let number = if plain { text.parse().ok() } else { None };
-        number
-            .and_then(|n: u16| Self::try_from(n).ok())
-            .ok_or_else(|| ParseError::new("a race number is 1 to 999", text))
+        let number = text.parse::<u16>().ok().filter(|_| plain);
+        let number = number.and_then(|number| Self::try_from(number).ok());
+        number.ok_or_else(|| ParseError::new("a race number is 1 to 999", text))
     }
 
     pub fn get(self) -> u16 {
@@ -64,23 +56,15 @@ impl TryFrom<u16> for RaceNumber {
     type Error = ParseError;
 
     fn try_from(number: u16) -> Result<Self, ParseError> {
-        if (1..1000).contains(&number) {
-            Ok(Self(number))
-        } else {
-            Err(ParseError::new("a race number is 1 to 999", number))
-        }
-    }
-}
-
-impl fmt::Display for RaceNumber {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        let known = (1..1000).contains(&number).then_some(Self(number));
+        known.ok_or_else(|| ParseError::new("a race number is 1 to 999", number))
     }
 }
 
 /// The identity of a race: date, venue and number. Date and number are not enough, because two meetings may share a
-/// date.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+/// date. Displayed as in a subject: `2026-11-21.ST.3`.
+#[derive(Debug, Display, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[display("{date}.{venue}.{race_number}")]
 pub struct RaceKey {
     /// The meeting's date.
     pub date: RacingDate,
@@ -88,13 +72,6 @@ pub struct RaceKey {
     pub venue: VenueCode,
     /// The race within the meeting.
     pub race_number: RaceNumber,
-}
-
-impl fmt::Display for RaceKey {
-    /// As in a subject: `2026-11-21.ST.3`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}.{}", self.date, self.venue, self.race_number)
-    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The serde form of values that are strings on the wire.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 
 use serde::de::{Deserializer, Error, Visitor};
 
@@ -56,6 +57,20 @@ macro_rules! string_newtype {
 }
 
 pub(crate) use {parsed, string_form, string_newtype};
+
+/// A text of so many bytes, each of which is allowed where it is.
+pub(crate) fn code(
+    text: &str,
+    lengths: RangeInclusive<usize>,
+    is_allowed: impl Fn((usize, u8)) -> bool,
+    expected: &'static str,
+) -> Result<String, ParseError> {
+    if lengths.contains(&text.len()) && text.bytes().enumerate().all(is_allowed) {
+        Ok(text.to_owned())
+    } else {
+        Err(ParseError::new(expected, text))
+    }
+}
 
 /// Reads a string without a copy of it.
 pub(crate) fn parse_with<'de, D: Deserializer<'de>, T>(

@@ -1,72 +1,56 @@
 //! [`Subject`]: the subject of a fact in the log.
 
-use std::fmt;
+use derive_more::Display;
 
-use crate::{HorseNo, ParseError, RaceKey, RaceNumber, RacingDate, VenueCode};
+use crate::{HorseNo, RaceKey, RaceNumber, RacingDate, VenueCode};
 
 /// All subjects of the log, as a NATS wildcard.
 pub const SUBJECTS: &str = "racing.>";
 
 /// A subject of the log, such as `racing.odds.2026-11-21.ST.3`.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Display, Clone, PartialEq, Eq, Hash)]
 pub enum Subject {
     /// `racing.horse.<horse_no>`
+    #[display("racing.horse.{_0}")]
     Horse(HorseNo),
     /// `racing.race.<date>.<venue>.<race>`
+    #[display("racing.race.{_0}")]
     Race(RaceKey),
     /// `racing.result.<date>.<venue>.<race>`
+    #[display("racing.result.{_0}")]
     Result(RaceKey),
     /// `racing.odds.<date>.<venue>.<race>`
+    #[display("racing.odds.{_0}")]
     Odds(RaceKey),
     /// `racing.sources`
+    #[display("racing.sources")]
     Sources,
 }
 
 impl Subject {
-    /// Parses a subject.
-    ///
-    /// # Errors
-    /// Returns [`ParseError`] for any other form than the five.
-    pub fn parse(text: &str) -> Result<Self, ParseError> {
-        let wrong = || {
-            ParseError::new(
-                "a subject is racing.sources, racing.horse.<horse_no> or \
-                 racing.<race|result|odds>.<date>.<venue>.<race>",
-                text,
-            )
-        };
-        let tokens: Vec<&str> = text.split('.').collect();
-        match tokens[..] {
-            ["racing", "sources"] => Ok(Self::Sources),
-            ["racing", "horse", horse_no] => HorseNo::parse(horse_no)
-                .map(Self::Horse)
-                .map_err(|_| wrong()),
-            ["racing", kind, date, venue, race_number] => {
+    /// Parses a subject; `None` for any other form than the five.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut tokens = text.strip_prefix("racing.")?.split('.');
+        let mut next = || tokens.next();
+        match (next(), next(), next(), next(), next()) {
+            (Some("sources"), None, ..) => Some(Self::Sources),
+            (Some("horse"), Some(horse_no), None, ..) => {
+                HorseNo::parse(horse_no).ok().map(Self::Horse)
+            }
+            (Some(kind), Some(date), Some(venue), Some(race_number), None) => {
                 let race = RaceKey {
-                    date: RacingDate::parse(date).map_err(|_| wrong())?,
-                    venue: VenueCode::parse(venue).map_err(|_| wrong())?,
-                    race_number: RaceNumber::parse(race_number).map_err(|_| wrong())?,
+                    date: RacingDate::parse(date).ok()?,
+                    venue: VenueCode::parse(venue).ok()?,
+                    race_number: RaceNumber::parse(race_number).ok()?,
                 };
                 match kind {
-                    "race" => Ok(Self::Race(race)),
-                    "result" => Ok(Self::Result(race)),
-                    "odds" => Ok(Self::Odds(race)),
-                    _ => Err(wrong()),
+                    "race" => Some(Self::Race(race)),
+                    "result" => Some(Self::Result(race)),
+                    "odds" => Some(Self::Odds(race)),
+                    _ => None,
                 }
             }
-            _ => Err(wrong()),
-        }
-    }
-}
-
-impl fmt::Display for Subject {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Horse(horse_no) => write!(f, "racing.horse.{horse_no}"),
-            Self::Race(race) => write!(f, "racing.race.{race}"),
-            Self::Result(race) => write!(f, "racing.result.{race}"),
-            Self::Odds(race) => write!(f, "racing.odds.{race}"),
-            Self::Sources => f.write_str("racing.sources"),
+            _ => None,
         }
     }
 }
@@ -104,7 +88,7 @@ mod tests {
             "racing.tote.2026-11-21.ST.3",
             "other.horse.A1",
         ] {
-            assert!(Subject::parse(text).is_err(), "{text}");
+            assert!(Subject::parse(text).is_none(), "{text}");
         }
     }
 }

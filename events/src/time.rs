@@ -1,8 +1,9 @@
 //! [`Moment`]: a point in time.
 
-use std::fmt;
 use std::ops::Range;
+use std::time::Duration;
 
+use derive_more::Display;
 use jiff::Timestamp;
 use schemars::JsonSchema;
 
@@ -12,7 +13,7 @@ use crate::string_form::string_form;
 /// A point in time, to the microsecond. It is parsed from RFC 3339 with any offset, and rendered in UTC.
 ///
 /// Smaller units are cut off when it is made, so that a moment survives a round trip unchanged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema)]
+#[derive(Debug, Display, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema)]
 #[schemars(with = "String", description = "RFC 3339 with an offset.")]
 #[schemars(extend(
     "format" = "date-time",
@@ -39,6 +40,23 @@ impl Moment {
 
     pub fn timestamp(self) -> Timestamp {
         self.0
+    }
+
+    /// The microseconds since 1970.
+    pub fn microseconds(self) -> i64 {
+        self.0.as_microsecond()
+    }
+
+    /// The moment so many microseconds after the beginning of 1970. `None` where a timestamp cannot be.
+    pub fn from_microseconds(microseconds: i64) -> Option<Self> {
+        Timestamp::from_microsecond(microseconds).ok().map(Self)
+    }
+
+    /// The latest multiple of a length since 1970 that is not after it.
+    pub fn floor(self, length: Duration) -> Self {
+        let time = self.microseconds();
+        let length = i64::try_from(length.as_micros()).unwrap_or(i64::MAX).max(1);
+        Self::from_microseconds(time - time.rem_euclid(length)).unwrap_or(self)
     }
 }
 
@@ -87,12 +105,6 @@ fn is_rfc_3339(text: &[u8]) -> bool {
 }
 
 const SECONDS: &[u8] = b"0000-00-00T00:00:00";
-
-impl fmt::Display for Moment {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -103,7 +103,6 @@ impl Location {
 }
 
 /// The items about a line of a file.
-#[derive(Debug)]
 pub(crate) struct LineItems {
     pub(crate) location: Location,
     pub(crate) items: Vec<Item>,
@@ -138,22 +137,14 @@ impl LineItems {
     }
 }
 
+/// What reading a piece of a file returns.
+pub(crate) type Result<T, E = InputError> = std::result::Result<T, E>;
+
 /// Why a row, an element or a line is rejected.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, derive_more::From)]
 #[error("{0}")]
+#[from(String, &str)]
 pub(crate) struct InputError(String);
-
-impl From<String> for InputError {
-    fn from(reason: String) -> Self {
-        Self(reason)
-    }
-}
-
-impl From<&str> for InputError {
-    fn from(reason: &str) -> Self {
-        Self(reason.to_owned())
-    }
-}
 
 impl From<serde_json::Error> for InputError {
     fn from(error: serde_json::Error) -> Self {

@@ -7,7 +7,8 @@ use crate::units::whole;
 /// `3`, `3 DH` (a dead heat), or a code such as `PU`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Placing {
-    At { position: u16, dead_heat: bool },
+    /// The position, and whether it is shared.
+    At(u16, bool),
     Without(Outcome),
 }
 
@@ -35,16 +36,13 @@ impl Placing {
         if !(1..=RUNNERS_MAX).contains(&usize::from(position)) {
             return Err(ParseError::new(EXPECTED, position));
         }
-        Ok(Self::At {
-            position,
-            dead_heat,
-        })
+        Ok(Self::At(position, dead_heat))
     }
 
     /// The position or the outcome.
     pub(crate) fn split(self) -> (Option<u16>, Option<Outcome>) {
         match self {
-            Self::At { position, .. } => (Some(position), None),
+            Self::At(position, _) => (Some(position), None),
             Self::Without(outcome) => (None, Some(outcome)),
         }
     }
@@ -56,12 +54,8 @@ mod tests {
 
     #[test]
     fn a_placing_is_a_number_a_dead_heat_or_a_code() {
-        let at = |position, dead_heat| Placing::At {
-            position,
-            dead_heat,
-        };
-        assert_eq!(Placing::parse("3"), Ok(at(3, false)));
-        assert_eq!(Placing::parse("1 DH"), Ok(at(1, true)));
+        assert_eq!(Placing::parse("3"), Ok(Placing::At(3, false)));
+        assert_eq!(Placing::parse("1 DH"), Ok(Placing::At(1, true)));
         for code in ["PU", "WV-A", "TNP"] {
             let (position, outcome) = Placing::parse(code).expect(code).split();
             assert_eq!(position, None);

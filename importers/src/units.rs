@@ -12,10 +12,8 @@ use jiff::civil::Time;
 /// The letters of favourites (`F`, `J`, `C`) are ignored. Returns `None` if there was no price.
 pub(crate) fn starting_price(text: &str) -> Result<Option<Odds>, ParseError> {
     let wrong = || ParseError::new("a price is a fraction such as 9/2 or 7/5F, or Evens", text);
-    let price = text
-        .trim()
-        .trim_end_matches(['F', 'J', 'C', 'f', 'j', 'c'])
-        .trim_end();
+    let price = text.trim().trim_end_matches(['F', 'J', 'C', 'f', 'j', 'c']);
+    let price = price.trim_end();
     let is = |words: &[&str]| words.iter().any(|word| price.eq_ignore_ascii_case(word));
     if is(&["", "-", "–", "&", "SP", "No Odds"]) {
         return Ok(None);
@@ -27,8 +25,7 @@ pub(crate) fn starting_price(text: &str) -> Result<Option<Odds>, ParseError> {
         let part = |text: &str| scaled(text.trim(), 0).filter(|n| *n > 0).ok_or_else(wrong);
         (part(gain)?, part(stake)?)
     };
-    let thousandths = nearest(1000 * (gain + stake), stake);
-    let odds = u32::try_from(thousandths).map_err(|_| wrong())?;
+    let odds = u32::try_from(nearest(1000 * (gain + stake), stake)).map_err(|_| wrong())?;
     Odds::from_thousandths(odds).map(Some)
 }
 

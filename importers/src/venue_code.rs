@@ -11,10 +11,8 @@ pub(crate) fn venue_code(name: &str) -> Result<VenueCode, ParseError> {
     let all: String = name.chars().filter(|c| c.is_alphanumeric()).collect();
     let all = all.to_uppercase();
     if all.is_empty() {
-        return Err(ParseError::new(
-            "the name of a venue has a letter or a digit",
-            name,
-        ));
+        let expected = "the name of a venue has a letter or a digit";
+        return Err(ParseError::new(expected, name));
     }
     if all.is_ascii() && all.len() <= LEN_MAX {
         return VenueCode::parse(&all);

@@ -6,27 +6,18 @@ use serde::Serialize;
 use crate::race::Race;
 
 /// The fields that a card and a result share. Each is left out if it is unknown.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Conditions<'a> {
     /// Such as `TURF`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "&'a str")]
     surface: Option<&'a str>,
     /// By the position of the rail, such as `C+3`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "&'a str")]
     course: Option<&'a str>,
     /// The ratings that the race is for, such as `60-40`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "&'a str")]
     rating_band: Option<&'a str>,
     /// In whole units of the currency.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "u64")]
     prize: Option<u64>,
     /// Such as `HKD`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "&'a str")]
     prize_currency: Option<&'a str>,
 }
 

@@ -1,13 +1,13 @@
 //! [`Digest`]: one number for the content of a store.
 
 use std::fmt;
+use std::str::FromStr;
 
-use serde::de::Error;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_with::{DeserializeFromStr, SerializeDisplay};
 
 /// An order-independent digest of a set of keys and values: the sum, lane by lane, of the BLAKE3 hash of each entry.
 /// Two stores with the same digest hold the same bytes. Adding and removing an entry restores the digest.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, DeserializeFromStr, SerializeDisplay)]
 pub struct Digest([u64; 4]);
 
 impl Digest {
@@ -29,15 +29,6 @@ impl Digest {
     pub fn prefix(&self) -> u64 {
         self.0[0] >> 16
     }
-
-    /// Parses the form of [`fmt::Display`]: 64 hexadecimal digits. `None` for any other text.
-    pub fn parse(text: &str) -> Option<Self> {
-        if text.len() != 64 || !text.is_ascii() {
-            return None;
-        }
-        let lane = |i: usize| u64::from_str_radix(&text[i * 16..(i + 1) * 16], 16).ok();
-        Some(Self([lane(0)?, lane(1)?, lane(2)?, lane(3)?]))
-    }
 }
 
 impl fmt::Display for Digest {
@@ -46,16 +37,15 @@ impl fmt::Display for Digest {
     }
 }
 
-impl Serialize for Digest {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
+/// Parses the form of [`fmt::Display`]: 64 hexadecimal digits.
+impl FromStr for Digest {
+    type Err = &'static str;
 
-impl<'de> Deserialize<'de> for Digest {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let digest = Self::parse(&String::deserialize(deserializer)?);
-        digest.ok_or_else(|| D::Error::custom("the digest is not 64 hexadecimal digits"))
+    fn from_str(text: &str) -> Result<Self, &'static str> {
+        let lane = |i: usize| u64::from_str_radix(text.get(i * 16..(i + 1) * 16)?, 16).ok();
+        let lanes = || Some([lane(0)?, lane(1)?, lane(2)?, lane(3)?]);
+        let digest = lanes().map(Self).filter(|_| text.len() == 64);
+        digest.ok_or("the digest is not 64 hexadecimal digits")
     }
 }
 
@@ -66,10 +56,8 @@ pub(crate) struct EntryHash([u64; 4]);
 impl EntryHash {
     pub(crate) fn of(key: &[u8], value: &[u8]) -> Self {
         let mut hasher = blake3::Hasher::new();
-        hasher
-            .update(&(key.len() as u64).to_le_bytes())
-            .update(key)
-            .update(value);
+        hasher.update(&(key.len() as u64).to_le_bytes());
+        hasher.update(key).update(value);
         let hash = hasher.finalize();
         let (chunks, _) = hash.as_bytes().as_chunks::<8>();
         Self(std::array::from_fn(|i| u64::from_le_bytes(chunks[i])))

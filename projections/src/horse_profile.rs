@@ -1,31 +1,31 @@
 //! A horse's profile: its identity and its career.
 
 use std::collections::BTreeMap;
+use std::iter;
 
 use events::{Career, HorseNo, HorseRegistered, RacingDate, Recorded, Text};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::horse_form::{Appearance, RowKind};
+use crate::horse_form::{self, Appearance, RowKind};
 use crate::json::{self, JsonObject};
+use crate::keys;
 use crate::log_clock::LogClock;
-use crate::newest::{Newest, Order, identity};
+use crate::newest::{Newest, Order};
 use crate::official_age::OfficialAge;
 
 /// The state of a horse beyond its form rows.
+#[serde_with::apply(_ => #[serde(skip_serializing_if = "json::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct Horse {
     /// The registration in force.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) registration: Option<HorseRegistered>,
     /// The sum over the races in this log, by the currency of the stakes in the race; empty if that is not stated.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     careers: BTreeMap<String, Career>,
-    #[serde(default, skip_serializing_if = "Newest::is_empty")]
     registrations: Newest,
-    /// The name under which it is in the index of names; empty if it is not there.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub(crate) indexed_name: String,
+    /// The names with which it is in the index of names, first that of its key; empty if it is not there.
+    pub(crate) indexed_names: Vec<String>,
 }
 
 impl Horse {
@@ -36,8 +36,7 @@ impl Horse {
         registration: &HorseRegistered,
         clock: &LogClock,
     ) -> Order {
-        let identity = identity(&recorded.envelope);
-        let order = self.registrations.take(recorded, identity, clock);
+        let order = self.registrations.take(recorded, clock);
         if order == Order::New {
             let mut registration = registration.clone();
             registration.merge_names(self.registration.as_ref());
@@ -46,19 +45,26 @@ impl Horse {
         order
     }
 
-    /// Whether its profile has a name or a trainer of its form rows.
+    /// Whether it may have a name or a trainer of its form rows.
     pub(crate) fn needs_form(&self) -> bool {
         let registration = self.registration.as_ref();
-        registration.is_none_or(|r| r.horse_name.is_empty() || r.trainer.is_empty())
+        registration
+            .is_none_or(|r| r.horse_name.is_empty() || r.names.is_empty() || r.trainer.is_empty())
     }
 
-    /// The name in its profile; empty if unknown.
-    pub(crate) fn current_name(&self, names: Option<&FormNames>) -> String {
-        let registered = self
-            .registration
-            .as_ref()
-            .map_or("", |r| r.horse_name.as_str());
-        either(registered, names.map_or("", |names| &names.horse_name)).to_owned()
+    /// The name in its profile, and those in other languages; none if the first is unknown.
+    pub(crate) fn current_names(&self, form: Option<&FormNames>) -> Vec<String> {
+        let registration = self.registration.as_ref();
+        let registered = registration.map_or("", |r| r.horse_name.as_str());
+        let name = either(registered, form.map_or("", |form| &form.horse_name));
+        if name.is_empty() {
+            return Vec::new();
+        }
+        let others = registration.into_iter().flat_map(|r| r.names.all());
+        let in_form = form.into_iter().flat_map(|form| &form.other_names);
+        let names = iter::once(name).chain(others.map(Text::as_str));
+        let names = names.chain(in_form.map(String::as_str));
+        names.map(keys::folded).collect()
     }
 
     /// Replaces what a race added to the career.
@@ -74,8 +80,7 @@ impl Horse {
         };
         sum(before, u32::saturating_sub, u64::saturating_sub);
         sum(now, u32::saturating_add, u64::saturating_add);
-        self.careers
-            .retain(|_, career| *career != Career::default());
+        (self.careers).retain(|_, career| *career != Career::default());
     }
 
     /// The registered career and that in this log. The stakes are those in the first of the currencies.
@@ -103,12 +108,7 @@ impl Horse {
         let before = registration.and_then(|r| r.career).unwrap_or_default();
         let mut totals = BTreeMap::from([(registered, before.total_stakes)]);
         for (stated, career) in &self.careers {
-            let currency = if stated.is_empty() {
-                registered
-            } else {
-                stated
-            };
-            let total = totals.entry(currency).or_default();
+            let total = totals.entry(either(stated, registered)).or_default();
             *total = total.saturating_add(career.total_stakes);
         }
         let with_stakes = self.careers.iter().filter(|(_, c)| c.total_stakes > 0);
@@ -197,12 +197,7 @@ pub(crate) fn render(
     let in_form = |field: fn(&FormNames) -> &String| names.map_or("", |names| field(names));
     let stakes = horse.stakes();
     let stakes_currency = stakes[0].currency;
-    let Career {
-        starts,
-        wins,
-        places,
-        total_stakes,
-    } = horse.career(&stakes);
+    let career = horse.career(&stakes);
     let profile = HorseProfile {
         horse_no: horse_no.as_str(),
         horse_name: either(registered(|r| &r.horse_name), in_form(|n| &n.horse_name)),
@@ -211,10 +206,10 @@ pub(crate) fn render(
         sex: registered(|r| &r.sex),
         trainer: either(registered(|r| &r.trainer), in_form(|n| &n.trainer)),
         owner: registered(|r| &r.owner),
-        total_stakes,
-        starts,
-        wins,
-        places,
+        total_stakes: career.total_stakes,
+        starts: career.starts,
+        wins: career.wins,
+        places: career.places,
         stakes_currency,
         stakes,
         registered: registration.is_some(),
@@ -222,18 +217,17 @@ pub(crate) fn render(
     Some(with_age(registration.and_then(OfficialAge::of), &profile))
 }
 
-/// A registered text, or the one of the form rows if that is empty.
-fn either<'a>(registered: &'a str, in_form: &'a str) -> &'a str {
-    match registered {
-        "" => in_form,
-        registered => registered,
-    }
+/// A text, or the other one if that is empty.
+fn either<'a>(text: &'a str, other: &'a str) -> &'a str {
+    if text.is_empty() { other } else { text }
 }
 
 /// The name and the trainer of a horse by its form rows: the latest of each, as a row may leave one out.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct FormNames {
     horse_name: String,
+    #[serde(skip)]
+    other_names: Vec<String>,
     trainer: String,
 }
 
@@ -243,13 +237,12 @@ impl FormNames {
         let older: Self = RowKind::split(row)
             .and_then(|(_, json)| serde_json::from_slice(json).ok())
             .unwrap_or_default();
-        for (name, older) in [
-            (&mut self.horse_name, older.horse_name),
-            (&mut self.trainer, older.trainer),
-        ] {
-            if name.is_empty() {
-                *name = older;
-            }
+        if self.horse_name.is_empty() {
+            self.horse_name = older.horse_name;
+            self.other_names = horse_form::other_names(row);
+        }
+        if self.trainer.is_empty() {
+            self.trainer = older.trainer;
         }
     }
 

@@ -5,8 +5,6 @@
 
 use events::{HorseNo, RaceKey, RaceNumber, RacingDate, VenueCode};
 
-use crate::odds_board::TICKS_PER_CHUNK;
-
 /// The prefix of the store's own values, which are not views.
 pub const META: &str = "meta/";
 /// The prefix of all rejections.
@@ -15,22 +13,45 @@ pub const REJECTIONS: &str = "rejection/";
 pub const OPEN_RACES: &str = "open/";
 /// The prefix of all meetings.
 pub const MEETINGS: &str = "meeting/";
+/// The prefix of the odds histories of all races.
+pub(crate) const TICKS: &str = "tick/";
+/// The prefix of the states of all boards.
+pub(crate) const BOARD_STATES: &str = "state/odds/";
+/// The prefix of the states of all races.
+pub(crate) const RACE_STATES: &str = "state/race/";
+/// The prefix of the states of all races before a period.
+pub(crate) const REPLAY_STATES: &str = "state/replay/";
+/// The prefix of the form rows of all horses.
+pub(crate) const FORMS: &str = "form/";
 /// The prefix of the index of horses by name.
 pub const HORSE_NAMES: &str = "name/";
 /// Between name and number in that index. No name has it, and it comes before all other characters: a name is before
 /// those that begin with it.
 const AFTER_NAME: char = '\t';
 
+/// The number of quotes in one stored value of the history, 3 to 10 KiB. A full chunk is never written again.
+pub(crate) const TICKS_PER_CHUNK: u32 = 32;
+
 /// The greatest index of revisions and of chunks of the odds history.
 const INDEX_MAX: u32 = 999_999;
 
+/// Whose rides a list has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
+#[strum(serialize_all = "lowercase")]
+pub enum RidesOf {
+    /// A jockey, by identifier or name.
+    Jockey,
+    /// A trainer, by identifier or name.
+    Trainer,
+    /// An owner, by name.
+    Owner,
+    /// A racecourse, by code.
+    Venue,
+}
+
 fn race(kind: &str, race: &RaceKey) -> String {
-    format!(
-        "{kind}/{}/{}/{:03}",
-        race.date,
-        race.venue,
-        race.race_number.get()
-    )
+    let (date, venue, number) = (race.date, &race.venue, race.race_number.get());
+    format!("{kind}/{date}/{venue}/{number:03}")
 }
 
 fn meeting(kind: &str, date: RacingDate, venue: &VenueCode) -> String {
@@ -39,19 +60,18 @@ fn meeting(kind: &str, date: RacingDate, venue: &VenueCode) -> String {
 
 /// A horse's profile.
 pub fn profile(horse_no: &HorseNo) -> String {
-    format!("horse/{horse_no}")
+    ["horse/", horse_no.as_str()].concat()
 }
 
-/// The prefix of the index entries of all horses whose names begin with a text, ordered by name. Case is ignored.
-pub fn horses_named(prefix: &str) -> String {
+/// A name as it is compared with others: case is ignored.
+pub fn folded(name: &str) -> String {
     // Character by character: as a whole, the lower case of a word may depend on what follows its beginning.
-    let folded: String = prefix.chars().flat_map(char::to_lowercase).collect();
-    format!("{HORSE_NAMES}{folded}")
+    name.chars().flat_map(char::to_lowercase).collect()
 }
 
-/// The index entry of a horse. Its value is empty.
+/// The index entry of a horse. Its value has the name, folded, and those in other languages, each on a line.
 pub(crate) fn horse_name(name: &str, horse_no: &HorseNo) -> String {
-    format!("{}{AFTER_NAME}{horse_no}", horses_named(name))
+    format!("{HORSE_NAMES}{}{AFTER_NAME}{horse_no}", folded(name))
 }
 
 /// The horse of an index entry. `None` if the key is not one.
@@ -77,6 +97,47 @@ pub fn form_row(horse_no: &HorseNo, key: &RaceKey) -> String {
 /// The first key of a horse's form on or after a date.
 pub fn form_from(horse_no: &HorseNo, date: RacingDate) -> String {
     format!("form/{horse_no}/{date}/")
+}
+
+/// The prefix of the rides of all jockeys, trainers, owners or venues.
+pub fn all_rides(of: RidesOf) -> String {
+    format!("ride/{of}/")
+}
+
+/// The kind of the rides of one of them. No key of a person has the tabulator.
+fn whose_rides(of: RidesOf, whose: &str) -> String {
+    format!("{}{whose}\t", all_rides(of))
+}
+
+/// The prefix of all rides of one of them, oldest first.
+pub fn rides(of: RidesOf, whose: &str) -> String {
+    whose_rides(of, whose) + "/"
+}
+
+/// The first key of the rides of one of them on or after a date.
+pub fn rides_from(of: RidesOf, whose: &str, date: RacingDate) -> String {
+    format!("{}{date}/", rides(of, whose))
+}
+
+/// The key after all rides of one of them.
+pub fn rides_end(of: RidesOf, whose: &str) -> String {
+    rides(of, whose) + "~"
+}
+
+/// The ride of a horse in a race.
+pub(crate) fn ride(of: RidesOf, whose: &str, key: &RaceKey, horse_no: &HorseNo) -> String {
+    format!("{}/{horse_no}", race(&whose_rides(of, whose), key))
+}
+
+/// Whose ride a key is of. `None` if the key is not one of a ride.
+pub fn parse_whose_ride(of: RidesOf, key: &str) -> Option<&str> {
+    Some(key.strip_prefix(&all_rides(of))?.rsplit_once("\t/")?.0)
+}
+
+/// The race and the horse of a ride. `None` if the key is not one of a ride.
+pub fn parse_ride(key: &str) -> Option<(RaceKey, HorseNo)> {
+    let (race, horse_no) = key.rsplit_once('/')?;
+    Some((parse_race(race)?, HorseNo::parse(horse_no).ok()?))
 }
 
 /// A race's card.
@@ -208,7 +269,7 @@ pub(crate) fn replay_state(period: u64, key: &RaceKey) -> String {
 
 /// The prefix of all these states.
 pub(crate) fn replay_states(period: u64) -> String {
-    format!("state/replay/{}", period % 2)
+    format!("{REPLAY_STATES}{}", period % 2)
 }
 
 pub(crate) fn horse_state(horse_no: &HorseNo) -> String {

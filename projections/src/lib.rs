@@ -1,10 +1,10 @@
 //! The views: pure folds of racing events into read models, and the store that keeps them.
 //!
 //! Each read model is a file: `race_card`, `race_result`, `race_dividends`, [`horse_form`], [`horse_profile`],
-//! [`meetings`], `odds_board`, `odds_sources`, [`rejections`]. It renders state as the JSON that is served, without
-//! I/O, clock or errors. [`Projection`] folds a batch of the log and commits the changed views with their checkpoint in
-//! one atomic batch of the [`Store`]. Each event that changes a live race yields a [`LiveUpdate`]; [`RaceReplay`] makes
-//! the latest of them again.
+//! [`meetings`], `odds_board`, [`odds_history`], `odds_sources`, [`rejections`], [`rides`]. It renders state as the
+//! JSON that is served, without I/O, clock or errors. [`Projection`] folds a batch of the log and commits the changed
+//! views with their checkpoint in one atomic batch of the [`Store`]. Each event that changes a live race yields a
+//! [`LiveUpdate`]; [`RaceReplay`] makes the latest of them again.
 
 mod conditions;
 mod digest;
@@ -20,6 +20,7 @@ mod markets;
 pub mod meetings;
 mod newest;
 mod odds_board;
+pub mod odds_history;
 mod odds_sources;
 mod official_age;
 mod pending_writes;
@@ -31,6 +32,7 @@ mod race_card;
 mod race_dividends;
 mod race_result;
 pub mod rejections;
+pub mod rides;
 #[cfg(feature = "schemas")]
 #[path = "../tests/schemas/mod.rs"]
 pub mod schemas;

@@ -6,10 +6,6 @@ use serde::{Deserialize, Serialize};
 /// Microseconds since 1970: shorter in the stored state than RFC 3339.
 pub(crate) type Micros = i64;
 
-pub(crate) fn micros(time: Moment) -> Micros {
-    time.timestamp().as_microsecond()
-}
-
 /// A smaller step back is none: a server may store messages in another order than it took their times.
 const JITTER: Micros = 50_000;
 
@@ -39,13 +35,13 @@ pub struct ClockStep {
 impl ClockStep {
     /// Whether a clock was corrected: servers that take turns differ by less.
     pub fn is_correction(&self) -> bool {
-        micros(self.from) - micros(self.to) > SKEW
+        self.from.microseconds() - self.to.microseconds() > SKEW
     }
 
     /// The latest time that what was taken before the step may have: later ones may be wrong. The events that feeders
     /// repeat because the leader changed are older.
     fn time_max(&self) -> Micros {
-        micros(self.to) - if self.is_correction() { LATE } else { SKEW }
+        self.to.microseconds() - if self.is_correction() { LATE } else { SKEW }
     }
 }
 
@@ -63,10 +59,18 @@ pub struct LogClock {
 }
 
 impl LogClock {
+    /// The clock without the times of events: it has all steps, and the times of the events that pass it from here on.
+    pub(crate) fn of_part(&self) -> Self {
+        Self {
+            times: [None; 2],
+            ..self.clone()
+        }
+    }
+
     /// Takes the time at which the log stored the next message. Returns the step if its clock stepped back.
     pub(crate) fn record(&mut self, seq: u64, to: Moment) -> Option<&ClockStep> {
         let from = self.recorded_at.unwrap_or(to).max(to);
-        if micros(from) - micros(to) <= JITTER {
+        if from.microseconds() - to.microseconds() <= JITTER {
             self.recorded_at = Some(from);
             return None;
         }
@@ -105,7 +109,6 @@ impl LogClock {
 
     /// Whether all is known that a fold of the messages after a sequence takes into account.
     pub(crate) fn knows_steps_after(&self, seq: u64) -> bool {
-        let later = self.steps.iter().filter(|step| step.seq > seq).count();
-        later <= STEPS_KEPT - STEPS_MAX as usize
+        self.steps.iter().filter(|step| step.seq > seq).count() <= STEPS_KEPT - STEPS_MAX as usize
     }
 }

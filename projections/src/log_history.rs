@@ -1,14 +1,14 @@
 //! [`LogHistory`]: which messages of the log were folded.
 
-use std::fmt;
-
+use derive_more::Display;
 use events::Moment;
 use serde::{Deserialize, Serialize};
 
 /// Which messages of the log were folded, as a hash of their sequences and times in their order. The identity of a
 /// stream and a sequence do not determine that: an operator can delete messages, and a stream can lose its end and grow
 /// again. Folds of the same stream with the same history hold the same views.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Display, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[display("{hash:016x}")]
 pub struct LogHistory {
     hash: u64,
     /// How many sequences up to the last message had none.
@@ -22,12 +22,6 @@ impl LogHistory {
         let nanoseconds = recorded_at.timestamp().as_nanosecond() as u64;
         self.hash = mix(mix(self.hash ^ seq).wrapping_add(nanoseconds));
         self.missing += (seq - last).saturating_sub(1);
-    }
-}
-
-impl fmt::Display for LogHistory {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016x}", self.hash)
     }
 }
 

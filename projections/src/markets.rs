@@ -11,12 +11,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::log_clock::LogClock;
-use crate::newest::{Newest, Order, identity};
+use crate::newest::{Newest, Order};
 use crate::odds_board::{self, BoardImage, OddsBoard, OddsSource};
 use crate::quotes::{LatestQuote, PriceLine, Quoted};
 use crate::race::Race;
 use crate::source_rankings::rank;
-use crate::store::{self, Store, StoreError};
+use crate::store::{self, Store, StoreResult};
 use crate::{json, keys};
 
 /// The markets of a race that a source may quote: about twice the pools of the largest totes.
@@ -67,7 +67,7 @@ pub(crate) struct QuotedMarket {
     latest: LatestQuote,
     quotes: Newest,
     /// By combination.
-    prices: Vec<QuotedPrice>,
+    pub(crate) prices: Vec<QuotedPrice>,
 }
 
 impl Markets {
@@ -82,8 +82,7 @@ impl Markets {
         if !self.0.contains_key(key) && !self.has_room(&key.source) {
             return Order::Stale;
         }
-        let market = self.0.entry(key.clone());
-        let market = market.or_insert_with(|| QuotedMarket {
+        let market = self.0.entry(key.clone()).or_insert_with(|| QuotedMarket {
             first_seq: recorded.seq,
             latest: LatestQuote::first(recorded),
             quotes: Newest::default(),
@@ -175,8 +174,7 @@ impl Markets {
 
 impl QuotedMarket {
     fn quote(&mut self, recorded: &Recorded, quote: &MarketQuoted, clock: &LogClock) -> Order {
-        let identity = identity(&recorded.envelope);
-        let order = self.quotes.take(recorded, identity, clock);
+        let order = self.quotes.take(recorded, clock);
         if order == Order::New {
             let mut changed = false;
             for price in &quote.prices {
@@ -210,11 +208,6 @@ impl QuotedMarket {
             }
         }
     }
-
-    /// The number of prices.
-    pub(crate) fn len(&self) -> usize {
-        self.prices.len()
-    }
 }
 
 /// The key of a market's state, after [`keys::market_states`].
@@ -223,20 +216,13 @@ pub(crate) fn state_key(race: &RaceKey, MarketKey { market, source }: &MarketKey
 }
 
 /// The markets of a race as they are stored: all, or one.
-pub(crate) fn read(
-    store: &Store,
-    race: &RaceKey,
-    market: Option<&PoolCode>,
-) -> Result<Markets, StoreError> {
+pub(crate) fn read(store: &Store, race: &RaceKey, pool: Option<&PoolCode>) -> StoreResult<Markets> {
     let prefix = keys::market_states(race);
-    let market = market.map_or_else(String::new, |market| format!("{market}/"));
+    let market = pool.map_or_else(String::new, |market| format!("{market}/"));
     let mut markets = Markets::default();
     for row in store.scan(&(prefix.clone() + &market)) {
         let (key, state) = row?;
-        let name = key
-            .strip_prefix(&prefix)
-            .and_then(|name| name.split_once('/'));
-        if let Some((market, source)) = name
+        if let Some((market, source)) = key[prefix.len()..].split_once('/')
             && let Ok(market) = PoolCode::parse(market)
         {
             let source = source.to_owned();
@@ -248,6 +234,7 @@ pub(crate) fn read(
 }
 
 /// A race's odds board, or another market of it.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "OddsBoard")]
 pub(crate) struct OddsMarket<'a> {
@@ -255,40 +242,29 @@ pub(crate) struct OddsMarket<'a> {
     board: OddsBoard<'a>,
     /// Only of another market than win and place: its pool. `runners` is empty, and the sequences are those of the
     /// quotes that changed it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "PoolCode")]
     market: Option<&'a PoolCode>,
     /// Only with a `market`: its prices, ordered by combination.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Vec<MarketPrice<'a>>")]
     prices: Option<Vec<MarketPrice<'a>>>,
 }
 
 /// The price of a combination.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct MarketPrice<'a> {
     /// Saddle-cloth numbers, in the order of the finish where the pool asks for it.
-    combination: &'a [u16],
+    pub(crate) combination: &'a [u16],
     /// The price; left out if there is none, and of a range.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "f64")]
-    odds: Option<Odds>,
+    pub(crate) odds: Option<Odds>,
     /// The lowest price of a range.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "f64")]
     low: Option<Odds>,
     /// The highest price of a range.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "f64")]
     high: Option<Odds>,
     /// Why there is no price; left out if nothing was stated.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "PriceState")]
     state: Option<PriceState>,
 }
 
 impl<'a> MarketPrice<'a> {
-    fn of(price: &'a QuotedPrice) -> Self {
+    pub(crate) fn of(price: &'a QuotedPrice) -> Self {
         Self {
             combination: &price.combination,
             odds: price.odds,

@@ -41,11 +41,9 @@ impl Meeting {
 
     /// The name of the venue: that of the first race with another name than the code.
     fn venue<'a>(&'a self, code: &'a VenueCode) -> &'a str {
-        self.races
-            .values()
-            .map(|race| race.venue.as_str())
-            .find(|name| *name != code.as_str())
-            .unwrap_or(code.as_str())
+        let code = code.as_str();
+        let mut names = self.races.values().map(|race| race.venue.as_str());
+        names.find(|name| *name != code).unwrap_or(code)
     }
 
     fn status(&self) -> MeetingStatus {

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use events::{Envelope, Recorded, SOURCES_MAX};
 use serde::{Deserialize, Serialize};
 
-use crate::log_clock::{LogClock, Micros, micros};
+use crate::json;
+use crate::log_clock::{LogClock, Micros};
 
 /// The key of the sources beyond [`SOURCES_MAX`], which share one order. No source is empty.
 const OTHER_SOURCES: &str = "";
@@ -48,17 +49,8 @@ pub(crate) fn identity_of(source: &str, id: &str) -> u64 {
 pub(crate) struct Newest<const MAX: usize = IDENTITIES_MAX> {
     by_source: BTreeMap<String, SourceOrder<MAX>>,
     /// The steps back of the log's clock that the times reflect.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "json::is_default")]
     steps: u32,
-}
-
-/// Whether a count is left out of the stored state.
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde hands out a reference"
-)]
-pub(crate) fn is_zero(n: &u32) -> bool {
-    *n == 0
 }
 
 /// The order of the events of one source.
@@ -93,17 +85,13 @@ struct TimedEvent<'a> {
 }
 
 impl<const MAX: usize> Newest<MAX> {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.by_source.is_empty()
-    }
-
     /// Takes an event.
-    pub(crate) fn take(&mut self, recorded: &Recorded, identity: u64, clock: &LogClock) -> Order {
+    pub(crate) fn take(&mut self, recorded: &Recorded, clock: &LogClock) -> Order {
         let event = TimedEvent {
             source: &recorded.envelope.source,
-            time: micros(recorded.envelope.time),
-            recorded_at: micros(recorded.recorded_at),
-            identity,
+            time: recorded.envelope.time.microseconds(),
+            recorded_at: recorded.recorded_at.microseconds(),
+            identity: identity(&recorded.envelope),
         };
         let Some((steps, time_max)) = clock.steps_after(self.steps, recorded.seq) else {
             return self.take_event(event);
@@ -154,12 +142,7 @@ impl<const MAX: usize> Newest<MAX> {
 impl<const MAX: usize> SourceOrder<MAX> {
     /// Takes an event.
     fn take(&mut self, event: TimedEvent<'_>) -> Order {
-        let TimedEvent {
-            time,
-            recorded_at,
-            identity,
-            ..
-        } = event;
+        let (time, identity) = (event.time, event.identity);
         if self.known.iter().any(|(_, known)| *known == identity) {
             return Order::Repeated;
         }
@@ -167,7 +150,7 @@ impl<const MAX: usize> SourceOrder<MAX> {
             return Order::Stale;
         }
         // The servers of a cluster differ: the latest time is the lower bound of the log's clock.
-        self.time = time.min(recorded_at.max(self.time));
+        self.time = time.min(event.recorded_at.max(self.time));
         let index = self.known.partition_point(|(known, _)| *known <= time);
         self.known.insert(index, (time, identity));
         let old = self.known.partition_point(|(known, _)| *known < self.time);
@@ -190,10 +173,8 @@ mod tests {
     /// So many tenths of a second after the beginning.
     fn moment(tenths: u32) -> Moment {
         let begin = Moment::parse("2026-11-21T06:00:00Z").expect("a time");
-        let micros = begin.timestamp().as_microsecond() + i64::from(tenths) * 100_000;
-        jiff::Timestamp::from_microsecond(micros)
-            .expect("in range")
-            .into()
+        let micros = begin.microseconds() + i64::from(tenths) * 100_000;
+        Moment::from_microseconds(micros).expect("in range")
     }
 
     fn event(source: &str, id: &str, time: u32, recorded_at: u32) -> Recorded {
@@ -230,8 +211,7 @@ mod tests {
             let mut recorded = event(source, id, time, recorded_at);
             recorded.seq = self.seq;
             self.clock.record(self.seq, recorded.recorded_at);
-            let identity = identity(&recorded.envelope);
-            self.newest.take(&recorded, identity, &self.clock)
+            self.newest.take(&recorded, &self.clock)
         }
     }
 

@@ -10,14 +10,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::json;
+use crate::keys::TICKS_PER_CHUNK;
 use crate::log_clock::LogClock;
-use crate::newest::{Newest, Order, identity, identity_of};
+use crate::newest::{Newest, Order};
 use crate::quotes::{LatestQuote, PriceLine, Quoted};
 use crate::race::{Race, has_room};
 use crate::source_rankings::rank;
-
-/// The number of quotes in one stored value of the history, about 10 KiB. A full chunk is never written again.
-pub(crate) const TICKS_PER_CHUNK: u32 = 32;
 
 /// The prices of a race: a book for each source, of which one is shown.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,10 +24,10 @@ pub(crate) struct Board {
     pub(crate) seq: u64,
     pub(crate) prev_seq: u64,
     recorded_at: Option<Moment>,
-    #[serde(default, skip_serializing_if = "Newest::is_empty")]
+    #[serde(default, skip_serializing_if = "json::is_default")]
     quotes: Newest,
     /// The number of quotes in the history.
-    ticks: u32,
+    pub(crate) ticks: u32,
     /// The index of the primary source's book, which is the one that is shown.
     primary: usize,
     /// In the order of their first quotes, at most [`SOURCES_MAX`].
@@ -44,7 +42,7 @@ struct Book {
     runners: BTreeMap<HorseNo, Price>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Price {
     name: Text,
     number: u16,
@@ -62,16 +60,9 @@ impl Book {
             return false;
         }
         let Some(price) = self.runners.get_mut(&quoted.horse_no) else {
-            let first = Price {
-                name: quoted.horse_name.clone().unwrap_or_default(),
-                number: quoted.number.unwrap_or(0),
-                win: quoted.win,
-                place: quoted.place,
-                state: quoted.state,
-                opening: quoted.win,
-                previous: None,
-            };
-            self.runners.insert(quoted.horse_no.clone(), first);
+            let unknown = Price::default();
+            self.runners.insert(quoted.horse_no.clone(), unknown);
+            self.price(quoted);
             return true;
         };
         let before = (price.win, price.place, price.state);
@@ -106,8 +97,7 @@ impl Board {
         if known.is_none() && self.books.len() == SOURCES_MAX {
             return Order::Stale;
         }
-        let identity = identity(&recorded.envelope);
-        let order = self.quotes.take(recorded, identity, clock);
+        let order = self.quotes.take(recorded, clock);
         if order != Order::New {
             return order;
         }
@@ -157,7 +147,6 @@ impl Board {
     pub(crate) fn sources(&self) -> impl Iterator<Item = OddsSource<'_>> {
         let books = self.books.iter().enumerate();
         books.map(|(index, book)| OddsSource {
-            source: &book.source,
             primary: index == self.primary,
             ..OddsSource::of(&book.source, &book.quotes)
         })
@@ -168,7 +157,7 @@ impl Board {
         let book = self.books.iter().find(|book| book.source == source)?;
         let line = |(horse_no, price): (&HorseNo, &Price)| {
             let prices = QuotedPrices {
-                horse_no,
+                horse_no: horse_no.as_str(),
                 win: price.win,
                 place: price.place,
                 state: price.state,
@@ -191,11 +180,6 @@ impl Board {
         books.map(|book| book.quotes.latest.recorded_at).max()
     }
 
-    /// Counts a quote in the history.
-    pub(crate) fn add_tick(&mut self) {
-        self.ticks += 1;
-    }
-
     /// The index of the last chunk of the history.
     pub(crate) fn last_chunk(&self) -> u32 {
         self.ticks.saturating_sub(1) / TICKS_PER_CHUNK
@@ -207,9 +191,8 @@ impl Board {
     }
 
     pub(crate) fn horses(&self) -> impl Iterator<Item = &HorseNo> {
-        self.shown()
-            .into_iter()
-            .flat_map(|book| book.runners.keys())
+        let shown = self.shown().into_iter();
+        shown.flat_map(|book| book.runners.keys())
     }
 
     /// A horse's name and number: those of the card, else as last quoted; empty and 0 if unknown.
@@ -227,15 +210,10 @@ fn name_and_number<'a>(
     card: Option<&'a DeclaredRunner>,
     price: Option<&'a Price>,
 ) -> (&'a str, u16) {
-    let (name, number) = price.map_or(("", 0), |price| (price.name.as_str(), price.number));
-    (
-        card.map(|c| c.horse_name.as_str())
-            .filter(|name| !name.is_empty())
-            .unwrap_or(name),
-        card.map(|c| c.number)
-            .filter(|number| *number > 0)
-            .unwrap_or(number),
-    )
+    let quoted = price.map_or(("", 0), |price| (price.name.as_str(), price.number));
+    let (name, number) = card.map_or(quoted, |card| (card.horse_name.as_str(), card.number));
+    let name = if name.is_empty() { quoted.0 } else { name };
+    (name, if number == 0 { quoted.1 } else { number })
 }
 
 /// A race's board. With `"event":"odds_update"` before these fields, it is the message of the live channel.
@@ -398,11 +376,9 @@ pub(crate) struct OddsSource<'a> {
     /// The log sequence of its latest quote.
     pub(crate) seq: u64,
     /// When that was quoted, RFC 3339.
-    #[schemars(extend("format" = "date-time"))]
-    pub(crate) time: String,
+    pub(crate) time: Moment,
     /// When the log stored it, RFC 3339, to the microsecond.
-    #[schemars(extend("format" = "date-time"))]
-    pub(crate) recorded_at: String,
+    pub(crate) recorded_at: Moment,
 }
 
 impl<'a> OddsSource<'a> {
@@ -413,87 +389,25 @@ impl<'a> OddsSource<'a> {
             source,
             primary: false,
             seq: latest.seq,
-            time: latest.time.to_string(),
-            recorded_at: latest.recorded_at.to_string(),
+            time: latest.time,
+            recorded_at: latest.recorded_at,
         }
     }
-}
-
-/// A quote in the history.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct OddsTick<'a> {
-    /// The log sequence of the quote.
-    seq: u64,
-    /// When it was quoted, RFC 3339.
-    #[schemars(extend("format" = "date-time"))]
-    time: String,
-    /// When the log stored it, RFC 3339, to the microsecond.
-    #[schemars(extend("format" = "date-time"))]
-    recorded_at: String,
-    /// The feeder.
-    source: &'a str,
-    /// The event's identity.
-    event_id: &'a str,
-    /// Whether it was older than the prices of its source, and did not change them.
-    stale: bool,
-    /// The quoted runners.
-    runners: Vec<QuotedPrices<'a>>,
 }
 
 /// A runner's prices in a quote.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct QuotedPrices<'a> {
     /// The horse.
-    horse_no: &'a HorseNo,
+    #[schemars(with = "HorseNo")]
+    pub(crate) horse_no: &'a str,
     /// The win price; null without one.
     #[schemars(with = "Option<f64>")]
-    win: Option<Odds>,
+    pub(crate) win: Option<Odds>,
     /// The place price; left out if none was quoted.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<f64>")]
-    place: Option<Odds>,
+    pub(crate) place: Option<Odds>,
     /// Why there is no price; left out if nothing was stated.
     #[serde(skip_serializing_if = "Option::is_none")]
-    state: Option<PriceState>,
-}
-
-/// Appends a quote to a chunk of the history: JSON objects with commas between them.
-pub(crate) fn append_tick(
-    chunk: &mut Vec<u8>,
-    recorded: &Recorded,
-    quote: &OddsQuoted,
-    stale: bool,
-) {
-    let tick = OddsTick {
-        seq: recorded.seq,
-        time: recorded.envelope.time.to_string(),
-        recorded_at: recorded.recorded_at.to_string(),
-        source: &recorded.envelope.source,
-        event_id: &recorded.envelope.id,
-        stale,
-        runners: quote
-            .runners
-            .iter()
-            .map(|runner| QuotedPrices {
-                horse_no: &runner.horse_no,
-                win: runner.win,
-                place: runner.place,
-                state: runner.state,
-            })
-            .collect(),
-    };
-    json::append_row(chunk, &tick);
-}
-
-/// The identities of the quotes in a chunk.
-pub(crate) fn identities(chunk: &[u8]) -> impl Iterator<Item = u64> {
-    #[derive(Deserialize)]
-    struct TickId {
-        source: String,
-        event_id: String,
-    }
-    let list = [b"[", chunk, b"]"].concat();
-    let ids: Vec<TickId> = serde_json::from_slice(&list).unwrap_or_default();
-    ids.into_iter()
-        .map(|id| identity_of(&id.source, &id.event_id))
+    pub(crate) state: Option<PriceState>,
 }

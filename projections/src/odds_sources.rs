@@ -8,7 +8,7 @@ use crate::live::LiveRace;
 use crate::markets::{self, MarketSource};
 use crate::odds_board::{self, Board, OddsSource};
 use crate::pools::PoolTotal;
-use crate::store::{Store, StoreError};
+use crate::store::{Store, StoreResult};
 use crate::{json, keys};
 
 /// The sources that have quoted a race, in the order of their first quotes.
@@ -33,8 +33,8 @@ pub(crate) struct OddsSources<'a> {
 /// The sources of a race, as JSON.
 ///
 /// # Errors
-/// Returns a [`StoreError`] if the store fails or is damaged.
-pub fn odds_sources(store: &Store, key: &RaceKey) -> Result<Vec<u8>, StoreError> {
+/// Returns a [`StoreError`](crate::StoreError) if the store fails or is damaged.
+pub fn odds_sources(store: &Store, key: &RaceKey) -> StoreResult<Vec<u8>> {
     let (race, board) = read(store, key)?;
     let markets = markets::read(store, key, None)?;
     Ok(json::render(&OddsSources {
@@ -51,28 +51,22 @@ pub fn odds_sources(store: &Store, key: &RaceKey) -> Result<Vec<u8>, StoreError>
 /// The board of a source, as JSON; `None` if the source has not quoted the race.
 ///
 /// # Errors
-/// Returns a [`StoreError`] if the store fails or is damaged.
-pub fn board_of_source(
-    store: &Store,
-    key: &RaceKey,
-    source: &str,
-) -> Result<Option<Vec<u8>>, StoreError> {
-    let (race, board) = read(store, key)?;
-    Ok(odds_board::render_of_source(
-        key, &race.race, &board, source,
-    ))
+/// Returns a [`StoreError`](crate::StoreError) if the store fails or is damaged.
+pub fn board_of_source(store: &Store, key: &RaceKey, source: &str) -> StoreResult<Option<Vec<u8>>> {
+    let (LiveRace { race, .. }, board) = read(store, key)?;
+    Ok(odds_board::render_of_source(key, &race, &board, source))
 }
 
 /// A market of a source, or of the primary one of the market, as JSON; `None` if it was not quoted.
 ///
 /// # Errors
-/// Returns a [`StoreError`] if the store fails or is damaged.
+/// Returns a [`StoreError`](crate::StoreError) if the store fails or is damaged.
 pub fn odds_market(
     store: &Store,
     key: &RaceKey,
     market: &PoolCode,
     source: Option<&str>,
-) -> Result<Option<Vec<u8>>, StoreError> {
+) -> StoreResult<Option<Vec<u8>>> {
     let race: LiveRace = store.read(&keys::race_state(key))?.unwrap_or_default();
     let markets = markets::read(store, key, Some(market))?;
     Ok(markets.render(key, &race.race, market, source, &ranking(store)))
@@ -87,14 +81,14 @@ fn ranking(store: &Store) -> Vec<Text> {
 /// When the log stored the latest quote or pool total of a race, of whatever source and market.
 ///
 /// # Errors
-/// Returns a [`StoreError`] if the store fails or is damaged.
-pub fn last_quoted_at(store: &Store, key: &RaceKey) -> Result<Option<Moment>, StoreError> {
+/// Returns a [`StoreError`](crate::StoreError) if the store fails or is damaged.
+pub fn last_quoted_at(store: &Store, key: &RaceKey) -> StoreResult<Option<Moment>> {
     let (LiveRace { race, .. }, board) = read(store, key)?;
     let of_board = board.last_quoted_at().max(race.pools.last_stated_at());
     Ok(of_board.max(markets::read(store, key, None)?.last_quoted_at()))
 }
 
-fn read(store: &Store, key: &RaceKey) -> Result<(LiveRace, Board), StoreError> {
+fn read(store: &Store, key: &RaceKey) -> StoreResult<(LiveRace, Board)> {
     let race = store.read(&keys::race_state(key))?.unwrap_or_default();
     let board = store.read(&keys::board_state(key))?.unwrap_or_default();
     Ok((race, board))

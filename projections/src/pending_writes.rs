@@ -1,5 +1,6 @@
 //! [`PendingWrites`]: the races and horses that are folded in memory, and the writes that bring the store up to date.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
@@ -8,19 +9,20 @@ use events::{
 };
 
 use crate::effect::Effect;
-use crate::horse_form::{self, Appearance};
+use crate::horse_form::{self, Appearance, RowKind};
 use crate::horse_profile::{self, FormNames, Horse};
 use crate::live::{LiveRace, LiveUpdate, races_open_between, render_replay_state, replay_period};
 use crate::log_clock::LogClock;
-use crate::markets::{self, MarketKey, QuotedMarket};
+use crate::markets::{self, MarketKey};
 use crate::meetings::{self, Meeting};
 use crate::newest::{Order, identity};
-use crate::odds_board;
-use crate::store::{Checkpoint, Store, StoreError, Writes};
-use crate::{json, keys, race_card, race_dividends, race_result};
+use crate::store::{Checkpoint, Store, StoreResult, Writes};
+use crate::{json, keys, odds_board, odds_history, race_card, race_dividends, race_result};
 
 /// A value counts as one more key for each so many bytes.
 const BYTES_PER_KEY: usize = 1024;
+/// The form row, the profile and the state of a runner, and its four rides.
+const KEYS_PER_RUNNER: usize = 7;
 /// About the size of a price of a market as it is stored.
 const BYTES_PER_PRICE: usize = 32;
 
@@ -52,13 +54,15 @@ pub(crate) struct PendingWrites {
     rejected: u64,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct RaceEntry {
     live: LiveRace,
     /// The last chunk of the odds history, as far as it is not full.
     ticks: Vec<u8>,
     /// The appearances of horses in the race, as they are stored or among the writes.
     appearances: BTreeMap<HorseNo, Appearance>,
+    /// The horses that were in the race at any time since it was last written.
+    horses: BTreeSet<HorseNo>,
     /// The markets whose states differ from the stored ones.
     changed_markets: BTreeSet<MarketKey>,
     /// The state differs from the stored one.
@@ -69,14 +73,8 @@ struct RaceEntry {
     period: Option<u64>,
 }
 
-/// The effects of one event.
-#[derive(Debug)]
-pub(crate) struct Folded {
-    /// Whether the event is older than the facts in force.
-    pub(crate) stale: bool,
-    /// What it changed in the live view, if that was asked for.
-    pub(crate) update: Option<LiveUpdate>,
-}
+/// Whether an event is older than the facts in force, and what it changed in the live view, if that was asked for.
+pub(crate) type Folded = (bool, Option<LiveUpdate>);
 
 impl PendingWrites {
     pub(crate) fn new(store: Arc<Store>) -> Self {
@@ -104,19 +102,15 @@ impl PendingWrites {
         recorded: &Recorded,
         registration: &HorseRegistered,
         clock: &LogClock,
-    ) -> Result<Folded, StoreError> {
+    ) -> StoreResult<Folded> {
         let horse_no = &registration.horse_no;
-        let order = self
-            .horse(horse_no)?
-            .register(recorded, registration, clock);
+        let horse = self.horse(horse_no)?;
+        let order = horse.register(recorded, registration, clock);
         if order == Order::New {
             self.dirty_horses.insert(horse_no.clone());
             self.keys += 2;
         }
-        Ok(Folded {
-            stale: order == Order::Stale,
-            update: None,
-        })
+        Ok((order == Order::Stale, None))
     }
 
     pub(crate) fn quote(
@@ -128,29 +122,30 @@ impl PendingWrites {
             clock, rankings, ..
         }: &Checkpoint,
         live: bool,
-    ) -> Result<Folded, StoreError> {
+    ) -> StoreResult<Folded> {
         let entry = self.race(&key, recorded.seq)?;
         let ranking = rankings.at(recorded.seq);
         let (order, update) = (entry.live).quote(&key, recorded, quote, clock, ranking, live);
-        let identity = identity(&recorded.envelope);
         let is_listed = match order {
             Order::Repeated => true,
-            Order::Stale => !self.quote_ids(&key, recorded.seq)?.insert(identity),
+            Order::Stale => {
+                let ids = self.quote_ids(&key, recorded.seq)?;
+                !ids.insert(identity(&recorded.envelope))
+            }
             Order::New => {
                 if let Some(ids) = self.quote_ids.get_mut(&key) {
-                    ids.insert(identity);
+                    ids.insert(identity(&recorded.envelope));
                 }
                 false
             }
         };
         let stale = order == Order::Stale && !is_listed;
-        let folded = Folded { stale, update };
         if is_listed {
-            return Ok(folded);
+            return Ok((stale, update));
         }
-        let entry = self.race(&key, recorded.seq)?;
-        entry.live.board.add_tick();
-        odds_board::append_tick(&mut entry.ticks, recorded, quote, stale);
+        let entry = self.races.get_mut(&key).expect("its quote is folded");
+        entry.live.board.ticks += 1;
+        odds_history::append_tick(&mut entry.ticks, recorded, quote, stale);
         if entry.live.board.is_last_chunk_full() {
             let chunk = keys::tick_chunk(&key, entry.live.board.last_chunk());
             let ticks = std::mem::take(&mut entry.ticks);
@@ -160,7 +155,7 @@ impl PendingWrites {
         if self.dirty_races.insert(key) {
             self.keys += 4;
         }
-        Ok(folded)
+        Ok((stale, update))
     }
 
     /// Folds a quote of another market than win and place.
@@ -171,36 +166,35 @@ impl PendingWrites {
         quote: &MarketQuoted,
         clock: &LogClock,
         live: bool,
-    ) -> Result<Folded, StoreError> {
+    ) -> StoreResult<Folded> {
         let market = MarketKey::of(quote, recorded);
         let entry = self.race(&key, recorded.seq)?;
         let (order, update) = (entry.live).quote_market(&key, recorded, quote, clock, live);
         if order == Order::New {
             let markets = &entry.live.markets.0;
-            let prices = markets.get(&market).map_or(0, QuotedMarket::len);
+            let prices = markets.get(&market).map_or(0, |market| market.prices.len());
             if entry.changed_markets.insert(market) {
                 self.keys += 1 + prices * BYTES_PER_PRICE / BYTES_PER_KEY;
             }
             self.dirty_races.insert(key);
         }
-        Ok(Folded {
-            stale: order == Order::Stale,
-            update,
-        })
+        Ok((order == Order::Stale, update))
     }
 
     /// The identities of the quotes in the history of a race.
-    fn quote_ids(&mut self, key: &RaceKey, seq: u64) -> Result<&mut HashSet<u64>, StoreError> {
+    fn quote_ids(&mut self, key: &RaceKey, seq: u64) -> StoreResult<&mut HashSet<u64>> {
         if !self.quote_ids.contains_key(key) {
             let first = keys::ticks(key);
             let end = keys::ticks(key) + "~";
-            let mut ids: HashSet<u64> =
-                odds_board::identities(&self.race(key, seq)?.ticks).collect();
+            let last = &self.race(key, seq)?.ticks;
+            let mut ids: HashSet<u64> = odds_history::identities(&end, last)?.collect();
             for chunk in self.store.range(&first, &end) {
-                ids.extend(odds_board::identities(&chunk?.1));
+                let (key, chunk) = chunk?;
+                ids.extend(odds_history::identities(&key, &chunk)?);
             }
-            for (_, chunk) in self.writes.range(first..end) {
-                ids.extend(odds_board::identities(chunk.as_deref().unwrap_or_default()));
+            for (key, chunk) in self.writes.range(first..end) {
+                let Some(chunk) = chunk else { continue };
+                ids.extend(odds_history::identities(key, chunk)?);
             }
             self.quote_ids.insert(key.clone(), ids);
         }
@@ -214,11 +208,10 @@ impl PendingWrites {
         recorded: &Recorded,
         clock: &LogClock,
         live: bool,
-    ) -> Result<Folded, StoreError> {
+    ) -> StoreResult<Folded> {
         let entry = self.race(&key, recorded.seq)?;
         let (effect, update) = entry.live.fact(&key, recorded, clock, live);
-        let stale = effect.is_stale();
-        let folded = Folded { stale, update };
+        let folded = (effect.is_stale(), update);
         match effect {
             Effect::Repeated | Effect::Stale => return Ok(folded),
             Effect::Unchanged => {
@@ -227,7 +220,9 @@ impl PendingWrites {
             }
             Effect::Changed | Effect::Stated { .. } => {
                 (entry.state_changed, entry.facts_changed) = (true, true);
-                self.keys += 7 + 3 * runner_count(&recorded.envelope.event);
+                let horses = horse_form::horses(&entry.live.race);
+                entry.horses.extend(horses.cloned());
+                self.keys += 7 + KEYS_PER_RUNNER * runner_count(&recorded.envelope.event);
             }
         }
         if let Effect::Stated { index, in_force } = effect
@@ -241,12 +236,11 @@ impl PendingWrites {
     }
 
     /// The race before its message at a sequence.
-    fn race(&mut self, key: &RaceKey, seq: u64) -> Result<&mut RaceEntry, StoreError> {
-        if !self.races.contains_key(key) {
-            let entry = self.load_race(key)?;
-            self.races.insert(key.clone(), entry);
-        }
-        let entry = self.races.get_mut(key).expect("just inserted");
+    fn race(&mut self, key: &RaceKey, seq: u64) -> StoreResult<&mut RaceEntry> {
+        let entry = match self.races.entry(key.clone()) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => entry.insert(load_race(&self.store, key)?),
+        };
         let period = replay_period(seq);
         if entry.period.replace(period) != Some(period) {
             let state_key = keys::replay_state(period, key);
@@ -264,7 +258,7 @@ impl PendingWrites {
     }
 
     /// Drops the replay states of periods before the last two. All changes are committed.
-    pub(crate) fn begin_period(&mut self, last: u64, period: u64) -> Result<(), StoreError> {
+    pub(crate) fn begin_period(&mut self, last: u64, period: u64) -> StoreResult<()> {
         for begun in (last + 1..=period).rev().take(2) {
             for state in self.store.scan(&keys::replay_states(begun)) {
                 self.writes.insert(state?.0, None);
@@ -274,43 +268,16 @@ impl PendingWrites {
         Ok(())
     }
 
-    fn load_race(&self, key: &RaceKey) -> Result<RaceEntry, StoreError> {
-        let mut live: LiveRace = self.store.read(&keys::race_state(key))?.unwrap_or_default();
-        if let Some(board) = self.store.read(&keys::board_state(key))? {
-            live.board = board;
-        }
-        let mut ticks = Vec::new();
-        if !live.board.is_last_chunk_full() {
-            let chunk = keys::tick_chunk(key, live.board.last_chunk());
-            let chunk = self.store.get(&chunk)?;
-            ticks.extend_from_slice(chunk.as_deref().unwrap_or_default());
-        }
-        live.markets = markets::read(&self.store, key, None)?;
-        Ok(RaceEntry {
-            changed_markets: BTreeSet::new(),
-            appearances: horse_form::appearances(key, &live.race),
-            live,
-            ticks,
-            state_changed: false,
-            facts_changed: false,
-            period: None,
-        })
-    }
-
-    fn horse(&mut self, horse_no: &HorseNo) -> Result<&mut Horse, StoreError> {
+    fn horse(&mut self, horse_no: &HorseNo) -> StoreResult<&mut Horse> {
         if !self.horses.contains_key(horse_no) {
             let state = self.store.read(&keys::horse_state(horse_no))?;
-            self.horses
-                .insert(horse_no.clone(), state.unwrap_or_default());
+            (self.horses).insert(horse_no.clone(), state.unwrap_or_default());
         }
         Ok(self.horses.get_mut(horse_no).expect("just inserted"))
     }
 
     /// Takes the writes of all views and state that changed since the last commit. Races before `open_from` are closed.
-    pub(crate) fn take_writes(
-        &mut self,
-        open_from: Option<RacingDate>,
-    ) -> Result<Writes, StoreError> {
+    pub(crate) fn take_writes(&mut self, open_from: Option<RacingDate>) -> StoreResult<Writes> {
         let races = self.write_races(open_from)?;
         self.move_open_marks(open_from)?;
         self.write_meetings(&races)?;
@@ -339,7 +306,7 @@ impl PendingWrites {
     }
 
     /// Removes the marks of open races before a date, and restores those from it on if it is earlier than before.
-    fn move_open_marks(&mut self, open_from: Option<RacingDate>) -> Result<(), StoreError> {
+    fn move_open_marks(&mut self, open_from: Option<RacingDate>) -> StoreResult<()> {
         let stored = self.store.checkpoint().and_then(|c| c.open_from());
         if open_from == stored {
             return Ok(());
@@ -362,7 +329,7 @@ impl PendingWrites {
     }
 
     /// Writes all dirty races. Returns those whose facts changed.
-    fn write_races(&mut self, open_from: Option<RacingDate>) -> Result<Vec<RaceKey>, StoreError> {
+    fn write_races(&mut self, open_from: Option<RacingDate>) -> StoreResult<Vec<RaceKey>> {
         let mut changed = Vec::new();
         for key in std::mem::take(&mut self.dirty_races) {
             let mut entry = self.races.remove(&key).expect("a dirty race is in memory");
@@ -404,7 +371,7 @@ impl PendingWrites {
     }
 
     /// Writes the card and the result of a race, and its part in the form and the careers of its horses.
-    fn write_facts(&mut self, key: &RaceKey, entry: &mut RaceEntry) -> Result<(), StoreError> {
+    fn write_facts(&mut self, key: &RaceKey, entry: &mut RaceEntry) -> StoreResult<()> {
         let race = &entry.live.race;
         let writes = &mut self.writes;
         writes.insert(keys::card(key), race_card::render(key, race));
@@ -413,23 +380,28 @@ impl PendingWrites {
         writes.insert(keys::dividends(key), dividends);
         let appearances = horse_form::appearances(key, race);
         let earlier = std::mem::replace(&mut entry.appearances, appearances);
-        let horses: HashSet<_> = earlier.keys().chain(entry.appearances.keys()).collect();
+        let mut horses = std::mem::take(&mut entry.horses);
+        horses.extend(earlier.keys().chain(entry.appearances.keys()).cloned());
         for horse_no in horses {
-            let before = earlier.get(horse_no);
-            let now = entry.appearances.get(horse_no);
-            if before == now {
+            let before = earlier.get(&horse_no);
+            let now = entry.appearances.get(&horse_no);
+            if now.is_some() && before == now {
                 continue;
             }
-            let row = now.map(|appearance| appearance.row.clone());
-            self.writes.insert(keys::form_row(horse_no, key), row);
-            self.horse(horse_no)?.recount(before, now);
-            self.dirty_horses.insert(horse_no.clone());
+            let row = now.map_or_else(|| vec![RowKind::Former as u8], |now| now.row.clone());
+            (self.writes).insert(keys::form_row(&horse_no, key), Some(row));
+            let former = before.iter().flat_map(|before| before.rides.keys());
+            (self.writes).extend(former.map(|ride| (ride.clone(), None)));
+            let rides = now.iter().flat_map(|now| now.rides.clone());
+            (self.writes).extend(rides.map(|(ride, names)| (ride, Some(names))));
+            self.horse(&horse_no)?.recount(before, now);
+            self.dirty_horses.insert(horse_no);
         }
         Ok(())
     }
 
     /// Writes the meetings of races whose facts changed.
-    fn write_meetings(&mut self, races: &[RaceKey]) -> Result<(), StoreError> {
+    fn write_meetings(&mut self, races: &[RaceKey]) -> StoreResult<()> {
         let mut meetings: BTreeMap<_, Vec<&RaceKey>> = BTreeMap::new();
         for key in races {
             let races = meetings.entry((key.date, &key.venue)).or_default();
@@ -443,21 +415,17 @@ impl PendingWrites {
             }
             let view = meetings::render(date, venue, &meeting);
             self.writes.insert(state_key, Some(json::render(&meeting)));
-            self.writes
-                .insert(keys::meeting_view(date, venue), Some(view));
+            (self.writes).insert(keys::meeting_view(date, venue), Some(view));
         }
         Ok(())
     }
 
     /// Writes all dirty horses. Their form rows are among the writes already.
-    fn write_horses(&mut self) -> Result<(), StoreError> {
+    fn write_horses(&mut self) -> StoreResult<()> {
         for horse_no in std::mem::take(&mut self.dirty_horses) {
             let horse = self.horse(&horse_no)?.clone();
-            let names = if horse.needs_form() {
-                self.form_names(&horse_no)?
-            } else {
-                None
-            };
+            let names = horse.needs_form().then(|| self.form_names(&horse_no));
+            let names = names.transpose()?.flatten();
             let profile = horse_profile::render(&horse_no, &horse, names.as_ref());
             let horse = self.write_name(&horse_no, horse, names.as_ref())?;
             let state = profile.is_some().then(|| json::render(&horse));
@@ -467,20 +435,21 @@ impl PendingWrites {
         Ok(())
     }
 
-    /// Moves the entry of a horse in the index of names, if it has another name. Returns the horse with that.
+    /// Replaces the entry of a horse in the index of names, if it has other names. Returns the horse with these.
     fn write_name(
         &mut self,
         horse_no: &HorseNo,
         mut horse: Horse,
         names: Option<&FormNames>,
-    ) -> Result<Horse, StoreError> {
-        let name = horse.current_name(names);
-        if name != horse.indexed_name {
-            let indexed = std::mem::replace(&mut horse.indexed_name, name.clone());
-            for (name, entry) in [(indexed, None), (name, Some(Vec::new()))] {
-                if !name.is_empty() {
-                    self.writes.insert(keys::horse_name(&name, horse_no), entry);
-                }
+    ) -> StoreResult<Horse> {
+        let names = horse.current_names(names);
+        if names != horse.indexed_names {
+            let entry = Some(names.join("\n").into_bytes());
+            let indexed = std::mem::replace(&mut horse.indexed_names, names.clone());
+            for (names, entry) in [(indexed, None), (names, entry)] {
+                let name = names.first();
+                let key = name.map(|name| keys::horse_name(name, horse_no));
+                (self.writes).extend(key.map(|key| (key, entry)));
             }
             *self.horse(horse_no)? = horse.clone();
         }
@@ -489,12 +458,13 @@ impl PendingWrites {
 
     /// The name and the trainer of a horse by its form rows as they will be after this commit. The race with the latest
     /// date comes first. `None` if there are no rows.
-    fn form_names(&self, horse_no: &HorseNo) -> Result<Option<FormNames>, StoreError> {
+    fn form_names(&self, horse_no: &HorseNo) -> StoreResult<Option<FormNames>> {
         let first = keys::form(horse_no);
         let end = keys::form_end(horse_no);
         let written = self.writes.range(first.clone()..end.clone()).rev();
         let mut written = written
             .filter_map(|(key, row)| Some((key, row.as_ref()?)))
+            .filter(|(_, row)| horse_form::is_current(row))
             .peekable();
         let mut names: Option<FormNames> = None;
         for stored in self.store.range(&first, &end).rev() {
@@ -502,7 +472,7 @@ impl PendingWrites {
             while let Some((_, newer)) = written.next_if(|(newer, _)| **newer > key) {
                 names.get_or_insert_default().add_older(newer);
             }
-            if !self.writes.contains_key(&key) {
+            if horse_form::is_current(&row) && !self.writes.contains_key(&key) {
                 names.get_or_insert_default().add_older(&row);
             }
             if names.as_ref().is_some_and(FormNames::is_complete) {
@@ -516,7 +486,7 @@ impl PendingWrites {
     }
 
     /// Counts the new rejections, and removes as many of the oldest as are too many.
-    fn write_rejections(&mut self) -> Result<(), StoreError> {
+    fn write_rejections(&mut self) -> StoreResult<()> {
         let new = std::mem::take(&mut self.rejected);
         if new == 0 {
             return Ok(());
@@ -532,6 +502,27 @@ impl PendingWrites {
         }
         Ok(())
     }
+}
+
+fn load_race(store: &Store, key: &RaceKey) -> StoreResult<RaceEntry> {
+    let mut live: LiveRace = store.read(&keys::race_state(key))?.unwrap_or_default();
+    if let Some(board) = store.read(&keys::board_state(key))? {
+        live.board = board;
+    }
+    let mut ticks = Vec::new();
+    if !live.board.is_last_chunk_full() {
+        let chunk = keys::tick_chunk(key, live.board.last_chunk());
+        if let Some(stored) = store.get(&chunk)? {
+            ticks = stored.to_vec();
+        }
+    }
+    live.markets = markets::read(store, key, None)?;
+    Ok(RaceEntry {
+        appearances: horse_form::appearances(key, &live.race),
+        live,
+        ticks,
+        ..RaceEntry::default()
+    })
 }
 
 fn runner_count(event: &Event) -> usize {

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::log_clock::LogClock;
-use crate::newest::{Newest, Order, identity};
+use crate::newest::{Newest, Order};
 
 /// The pools of a race that a source may state: as many as its markets.
 const POOLS_PER_SOURCE_MAX: usize = 16;
@@ -28,10 +28,6 @@ struct LatestTotal {
 }
 
 impl Pools {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// Takes a total. Of too many sources or pools it is stale.
     pub(crate) fn take(
         &mut self,
@@ -50,7 +46,7 @@ impl Pools {
         let pools = self.0.entry(source.clone()).or_default();
         let earlier = pools.get(&stated.pool);
         let mut totals = earlier.map_or_else(Newest::default, |latest| latest.totals.clone());
-        let order = totals.take(recorded, identity(&recorded.envelope), clock);
+        let order = totals.take(recorded, clock);
         if order == Order::New {
             let latest = LatestTotal {
                 totals,
@@ -78,8 +74,8 @@ impl Pools {
                 source,
                 currency: &latest.currency,
                 invested: latest.invested,
-                time: latest.time.to_string(),
-                recorded_at: latest.recorded_at.to_string(),
+                time: latest.time,
+                recorded_at: latest.recorded_at,
             }));
         }
         totals
@@ -96,12 +92,9 @@ pub(crate) struct PoolTotal<'a> {
     /// The currency of the amount.
     currency: &'a Currency,
     /// What is invested.
-    #[schemars(with = "f64")]
     invested: Amount,
     /// When that was stated, RFC 3339.
-    #[schemars(extend("format" = "date-time"))]
-    time: String,
+    time: Moment,
     /// When the log stored it, RFC 3339, to the microsecond.
-    #[schemars(extend("format" = "date-time"))]
-    recorded_at: String,
+    recorded_at: Moment,
 }

@@ -13,17 +13,17 @@ use crate::newest::Order;
 use crate::pending_writes::PendingWrites;
 use crate::rejections::{self, Announcement};
 use crate::source_rankings::SourceRankings;
-use crate::store::{Checkpoint, LogIdentity, Store, StoreError};
+use crate::store::{Checkpoint, LogIdentity, Store, StoreResult};
 use crate::stored_message::StoredMessage;
 
 /// The largest number of messages in one step. A step keeps them all in memory, and folds them in a few milliseconds.
 pub const BATCH_MESSAGES_MAX: usize = 5_000;
 
 /// The size of a commit, in keys, while nobody reads the views. sled blocks all readers while it writes a batch.
-const KEYS_PER_COMMIT: usize = 500;
+const COMMIT_KEYS: usize = 500;
 
 /// The size of a commit, in keys, while the views are served. It blocks readers for a fraction of a millisecond.
-const KEYS_PER_LIVE_COMMIT: usize = 64;
+const LIVE_COMMIT_KEYS: usize = 64;
 
 /// The effects of a step.
 #[derive(Debug, Default)]
@@ -81,6 +81,8 @@ pub struct Projection {
     checkpoint: Checkpoint,
     changes: PendingWrites,
     yield_to_readers: fn(),
+    /// The checkpoint has the clock and the rankings of the whole log, of which a part is folded.
+    is_part: bool,
 }
 
 impl Projection {
@@ -105,11 +107,21 @@ impl Projection {
             store,
             checkpoint,
             yield_to_readers: || {},
+            is_part: false,
         }
     }
 
+    /// Folds all messages about some races and horses alone into a fresh store, as a fold of the whole log does.
+    /// `whole` is a later checkpoint of that, which [can fold](Checkpoint::can_fold_after) the first of the messages.
+    pub fn of_part(store: Arc<Store>, whole: &Checkpoint) -> Self {
+        let mut part = Self::new(store, whole.log.clone());
+        part.checkpoint.clock = whole.clock.of_part();
+        part.checkpoint.rankings = whole.rankings.clone();
+        part.is_part = true;
+        part
+    }
+
     /// Sets a function that is called between two commits of a live step, to give the readers of the store time.
-    #[must_use]
     pub fn with_yield(self, yield_to_readers: fn()) -> Self {
         Self {
             yield_to_readers,
@@ -136,19 +148,15 @@ impl Projection {
     /// all later updates are the same without.
     ///
     /// # Errors
-    /// Returns a [`StoreError`] if the store fails or is damaged. What was not committed is lost, and the caller
-    /// rebuilds the views.
+    /// Returns a [`StoreError`](crate::StoreError) if the store fails or is damaged. What was not committed is lost,
+    /// and the caller rebuilds the views.
     pub fn step<'a>(
         &mut self,
         messages: impl IntoIterator<Item = StoredMessage<'a>>,
         live: bool,
-    ) -> Result<Step, StoreError> {
+    ) -> StoreResult<Step> {
         let mut step = Step::default();
-        let keys_per_commit = if live {
-            KEYS_PER_LIVE_COMMIT
-        } else {
-            KEYS_PER_COMMIT
-        };
+        let keys_per_commit = if live { LIVE_COMMIT_KEYS } else { COMMIT_KEYS };
         for message in messages {
             if message.seq <= self.checkpoint.seq {
                 step.tally.skipped += 1;
@@ -159,10 +167,12 @@ impl Projection {
                 self.commit()?;
                 self.changes.begin_period(last, period)?;
             }
-            let clock = &mut self.checkpoint.clock;
-            let clock_step = clock.record(message.seq, message.recorded_at);
-            let correction = clock_step.filter(|step| step.is_correction());
-            step.corrections.extend(correction.cloned());
+            if !self.is_part {
+                let clock = &mut self.checkpoint.clock;
+                let clock_step = clock.record(message.seq, message.recorded_at);
+                let correction = clock_step.filter(|step| step.is_correction());
+                step.corrections.extend(correction.cloned());
+            }
             self.fold(message, live, &mut step)?;
             let last = self.checkpoint.seq;
             let seq = message.seq;
@@ -180,20 +190,14 @@ impl Projection {
         Ok(step)
     }
 
-    fn fold(
-        &mut self,
-        message: StoredMessage<'_>,
-        live: bool,
-        step: &mut Step,
-    ) -> Result<(), StoreError> {
+    fn fold(&mut self, message: StoredMessage<'_>, live: bool, step: &mut Step) -> StoreResult<()> {
         let recorded = match message.decode() {
             Ok(recorded) => recorded,
             Err(error) => {
                 let (rejection, announcement) = rejections::render(message, &error);
                 self.changes.reject(message.seq, rejection);
-                *(step.sources.rejected)
-                    .entry(announcement.source.clone())
-                    .or_default() += 1;
+                let rejected = &mut step.sources.rejected;
+                *rejected.entry(announcement.source.clone()).or_default() += 1;
                 step.announcements.push(announcement);
                 *step.tally.rejected.entry(error.code()).or_default() += 1;
                 return Ok(());
@@ -208,31 +212,28 @@ impl Projection {
             let source = (recorded.envelope.source.clone(), race.venue);
             (step.sources.quoted_at).insert(source, recorded.recorded_at);
         }
-        let folded = match (event, event.race()) {
-            (Event::HorseRegistered(registration), _) => {
-                self.changes.register(&recorded, registration, clock)?
-            }
+        let changes = &mut self.changes;
+        let (stale, update) = match (event, event.race()) {
+            (Event::HorseRegistered(horse), _) => changes.register(&recorded, horse, clock)?,
             (Event::OddsQuoted(quote), Some(race)) => {
-                self.changes
-                    .quote(race, &recorded, quote, &self.checkpoint, live)?
+                changes.quote(race, &recorded, quote, &self.checkpoint, live)?
             }
-            (Event::MarketQuoted(quote), Some(race)) => self
-                .changes
-                .quote_market(race, &recorded, quote, clock, live)?,
+            (Event::MarketQuoted(quote), Some(race)) => {
+                changes.quote_market(race, &recorded, quote, clock, live)?
+            }
             (Event::SourcesRanked(ranked), _) => {
                 let order = (self.checkpoint.rankings).take(&recorded, ranked, clock);
-                step.tally.stale += u64::from(order == Order::Stale);
-                return Ok(());
+                (order == Order::Stale, None)
             }
-            (_, Some(race)) => self.changes.fact(race, &recorded, clock, live)?,
+            (_, Some(race)) => changes.fact(race, &recorded, clock, live)?,
             (_, None) => return Ok(()),
         };
-        step.tally.stale += u64::from(folded.stale);
-        step.updates.extend(folded.update);
+        step.tally.stale += u64::from(stale);
+        step.updates.extend(update);
         Ok(())
     }
 
-    fn commit(&mut self) -> Result<(), StoreError> {
+    fn commit(&mut self) -> StoreResult<()> {
         let writes = self.changes.take_writes(self.checkpoint.open_from())?;
         let committed = self.store.checkpoint();
         if committed.is_some_and(|c| c.seq == self.checkpoint.seq) && writes.is_empty() {

@@ -9,8 +9,9 @@ use events::{
 use serde::{Deserialize, Serialize};
 
 use crate::effect::Effect;
+use crate::json;
 use crate::log_clock::LogClock;
-use crate::newest::{Newest, Order, identity};
+use crate::newest::{Newest, Order};
 use crate::pools::Pools;
 use crate::statements::{ResultStatement, Statements};
 use crate::venue::{venue_name, venue_time_zone};
@@ -23,53 +24,34 @@ const HORSES_MAX: usize = 4 * RUNNERS_MAX;
 /// A card replaces the card before it, and the changes of riders and going since. A withdrawal is in force until a
 /// reinstatement. [`Statements`] has the results and the dividends. [`Newest`] decides which of two facts about the
 /// same thing is the later one: the status, the card, the going, the rider and the withdrawal of each horse.
+#[serde_with::apply(_ => #[serde(skip_serializing_if = "json::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct Race {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) card: Option<RaceDeclared>,
-    #[serde(default, skip_serializing_if = "Newest::is_empty")]
     cards: Newest,
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     riders: BTreeMap<HorseNo, Latest<Rider>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     going: Option<Text>,
-    #[serde(default, skip_serializing_if = "Newest::is_empty")]
     goings: Newest,
     /// The withdrawn horses with the reasons, and the reinstated ones.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     withdrawals: BTreeMap<HorseNo, Latest<Text>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     status: Option<RaceStatus>,
-    #[serde(default, skip_serializing_if = "Text::is_empty")]
     pub(crate) status_reason: Text,
-    #[serde(default, skip_serializing_if = "Newest::is_empty")]
     statuses: Newest,
-    #[serde(default, skip_serializing_if = "Statements::is_empty")]
     pub(crate) results: Statements<ResultStatement>,
-    #[serde(default, skip_serializing_if = "Statements::is_empty")]
     pub(crate) dividends: Statements<DividendsDeclared>,
-    #[serde(default, skip_serializing_if = "Pools::is_empty")]
     pub(crate) pools: Pools,
 }
 
 /// What is in force for a horse, and the order of the facts about it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Latest<T> {
     #[serde(default = "Option::default", skip_serializing_if = "Option::is_none")]
     in_force: Option<T>,
     order: Newest,
 }
 
-impl<T> Default for Latest<T> {
-    fn default() -> Self {
-        Self {
-            in_force: None,
-            order: Newest::default(),
-        }
-    }
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Rider {
     jockey: Text,
     weight: Option<u16>,
@@ -79,8 +61,7 @@ impl Race {
     /// Applies an event about this race, unless it was applied before or is older than the fact in force. Horses and
     /// prices change nothing here.
     pub(crate) fn apply(&mut self, recorded: &Recorded, clock: &LogClock) -> Effect {
-        let identity = identity(&recorded.envelope);
-        let order = |newest: &mut Newest| newest.take(recorded, identity, clock);
+        let order = |newest: &mut Newest| newest.take(recorded, clock);
         match &recorded.envelope.event {
             Event::RaceDeclared(card) => if_new(order(&mut self.cards), || self.declare(card)),
             Event::RunnerWithdrawn(fact) if has_room(&self.withdrawals, &fact.horse_no) => {
@@ -113,16 +94,14 @@ impl Race {
                 let mut result = Box::new(result.clone());
                 result.merge_names(self.declared());
                 let statement = ResultStatement::Declared(result);
-                self.results.state(recorded, identity, &statement)
+                self.results.state(recorded, &statement)
             }
             Event::ResultVoided(void) => {
                 let statement = ResultStatement::Voided(void.clone());
-                self.results.state(recorded, identity, &statement)
+                self.results.state(recorded, &statement)
             }
             Event::PoolInvested(total) => if_new(self.pools.take(recorded, total, clock), || false),
-            Event::DividendsDeclared(dividends) => {
-                self.dividends.state(recorded, identity, dividends)
-            }
+            Event::DividendsDeclared(dividends) => self.dividends.state(recorded, dividends),
             Event::RunnerWithdrawn(_)
             | Event::RunnerReinstated(_)
             | Event::RiderChanged(_)
@@ -220,11 +199,9 @@ impl Race {
 
     /// The distance in metres; 0 if unknown.
     pub(crate) fn distance(&self) -> u32 {
-        let stated = self
-            .declared()
-            .and_then(|result| result.distance)
-            .filter(|metres| *metres > 0);
+        let stated = self.declared().and_then(|result| result.distance);
         stated
+            .filter(|metres| *metres > 0)
             .or_else(|| Some(self.card.as_ref()?.distance))
             .unwrap_or(0)
     }
@@ -255,11 +232,8 @@ impl Race {
 
     /// A horse's entry on the card.
     pub(crate) fn declared_runner(&self, horse_no: &HorseNo) -> Option<&DeclaredRunner> {
-        self.card
-            .as_ref()?
-            .runners
-            .iter()
-            .find(|runner| runner.horse_no == *horse_no)
+        let mut runners = self.card.as_ref()?.runners.iter();
+        runners.find(|runner| runner.horse_no == *horse_no)
     }
 
     /// The runners that were withdrawn and that the declared result leaves out. None without a result.

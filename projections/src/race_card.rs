@@ -34,7 +34,6 @@ pub(crate) struct RacecardRace<'a> {
     conditions: Conditions<'a>,
     /// The terms of each-way bets; left out if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "EachWayTerms")]
     each_way: Option<EachWayTerms>,
     /// In the order of the card, without withdrawn runners.
     runners: Vec<RacecardRunner<'a>>,
@@ -64,39 +63,24 @@ struct RacecardRunner<'a> {
 }
 
 /// What is known of a runner beside that. Each is left out if it is unknown.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Serialize, JsonSchema)]
 struct CardDetails<'a> {
     /// Its rating.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "u16")]
     rating: Option<u16>,
     /// Its own weight, in pounds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "u16")]
     body_weight: Option<u16>,
     /// Its gear, as the authority writes it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "&'a str")]
     gear: Option<&'a str>,
     /// Its age on the day.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "u8")]
     age: Option<u8>,
     /// Whether it is a reserve.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "bool")]
     reserve: Option<bool>,
     /// The current jockey's identifier.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "&'a str")]
     jockey_id: Option<&'a str>,
     /// The trainer's identifier.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "&'a str")]
     trainer_id: Option<&'a str>,
     /// Its owner.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "&'a str")]
     owner: Option<&'a str>,
 }
 

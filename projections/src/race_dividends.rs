@@ -1,9 +1,10 @@
 //! The dividends of a race.
 
-use events::{Dividend, DividendState, DividendStatus, PoolCode, RaceKey, RaceNumber, Text};
+use events::{
+    Amount, Dividend, DividendState, DividendStatus, PoolCode, RaceKey, RaceNumber, Text,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::value::RawValue;
 
 use crate::json;
 use crate::race::Race;
@@ -43,6 +44,7 @@ enum RaceDividendsStatus {
 }
 
 /// What a pool pays for a combination.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Serialize, JsonSchema)]
 struct DividendLine<'a> {
     /// The code of the pool.
@@ -50,15 +52,10 @@ struct DividendLine<'a> {
     /// Saddle-cloth numbers; none if nobody won.
     combination: &'a [u16],
     /// The stake that the dividend is for.
-    #[schemars(with = "f64")]
-    unit: Box<RawValue>,
+    unit: Amount,
     /// What is paid for the unit; left out if there is no dividend.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "f64")]
-    dividend: Option<Box<RawValue>>,
+    dividend: Option<Amount>,
     /// Why there is no dividend, or what kind it is; left out for a plain one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "DividendState")]
     state: Option<DividendState>,
 }
 
@@ -107,16 +104,9 @@ impl From<DividendStatus> for RaceDividendsStatus {
 }
 
 /// The usual order of the pools; others follow, by their codes.
+#[rustfmt::skip]
 const POOLS: [&str; 9] = [
-    "win",
-    "place",
-    "quinella",
-    "quinella_place",
-    "forecast",
-    "tierce",
-    "trio",
-    "first_4",
-    "quartet",
+    "win", "place", "quinella", "quinella_place", "forecast", "tierce", "trio", "first_4", "quartet",
 ];
 
 fn rank(pool: &PoolCode) -> usize {
@@ -129,8 +119,8 @@ impl<'a> DividendLine<'a> {
         Self {
             pool: &line.pool,
             combination: &line.combination,
-            unit: json::number(line.unit),
-            dividend: line.dividend.map(json::number),
+            unit: line.unit,
+            dividend: line.dividend,
             state: line.state,
         }
     }

@@ -1,7 +1,7 @@
 //! The result of a race, and the revisions of it.
 
 use events::{
-    Currency, DeclaredRunner, Envelope, Event, FinishTime, HorseNo, Margin, Names, Outcome,
+    Currency, DeclaredRunner, Envelope, Event, FinishTime, HorseNo, Margin, Moment, Names, Outcome,
     RaceKey, RaceNumber, RaceStatus, ResultRunner, ResultStatus, Text,
 };
 use schemars::JsonSchema;
@@ -108,11 +108,13 @@ pub(crate) struct RunnerFields<'a> {
 }
 
 /// What is known of a runner beside that. Each is left out if it is unknown.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub(crate) struct RunnerDetails<'a> {
+    /// How many runners share the position, if it is a dead heat.
+    #[schemars(range(min = 2))]
+    dead_heat: Option<u16>,
     /// How far it was behind the winner.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Margin")]
     margin: Option<Margin>,
     /// Its positions at the points of the race.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
@@ -121,12 +123,8 @@ pub(crate) struct RunnerDetails<'a> {
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     sectionals: &'a [FinishTime],
     /// Its own weight, in pounds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "u16")]
     body_weight: Option<u16>,
     /// Its gear, as the authority writes it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "&'a str")]
     gear: Option<&'a str>,
 }
 
@@ -202,6 +200,7 @@ pub(crate) fn runner_fields<'a>(race: &'a Race, runner: &'a ResultRunner) -> Run
         Names::best([Some(stated), on_card].into_iter().flatten()).map_or("", Text::as_str)
     };
     let jockey = card.map_or(&runner.jockey, |card| runner.jockey.or(race.rider(card).0));
+    let card_gear = card.and_then(|card| card.gear.as_ref());
     RunnerFields {
         horse_no: &runner.horse_no,
         horse_name: name(
@@ -221,14 +220,23 @@ pub(crate) fn runner_fields<'a>(race: &'a Race, runner: &'a ResultRunner) -> Run
         stakes: runner.stakes.unwrap_or(0),
         stakes_currency: currency(runner),
         details: RunnerDetails {
+            dead_heat: dead_heat(race, runner.position),
             margin: runner.margin,
             running_positions: &runner.running_positions,
             sectionals: &runner.sectionals,
             body_weight: known(runner.body_weight).or(card.and_then(|c| c.body_weight)),
-            gear: json::known(runner.gear.as_ref())
-                .or_else(|| json::known(card.and_then(|c| c.gear.as_ref()))),
+            gear: json::known(runner.gear.as_ref()).or(json::known(card_gear)),
         },
     }
+}
+
+/// How many runners of the result share a position, if there are several.
+fn dead_heat(race: &Race, position: Option<u16>) -> Option<u16> {
+    let placed = &race.declared().filter(|_| position.is_some())?.runners;
+    let shared = placed.iter().filter(|other| other.position == position);
+    u16::try_from(shared.count())
+        .ok()
+        .filter(|shared| *shared > 1)
 }
 
 /// A number that is not 0.
@@ -256,15 +264,13 @@ pub(crate) fn scratched_fields<'a>(race: &'a Race, runner: &'a DeclaredRunner) -
 
 /// The stated currency of a runner's stakes; empty if there is none.
 pub(crate) fn currency(runner: &ResultRunner) -> &str {
-    let stated = runner.stakes_currency.as_ref();
-    stated.map_or("", Currency::as_str)
+    runner.stakes_currency.as_ref().map_or("", Currency::as_str)
 }
 
 /// The exact price as a JSON number; 0 if there is none.
 fn win_odds(runner: &ResultRunner) -> Box<RawValue> {
-    runner
-        .win_odds
-        .map_or_else(|| json::number(0), json::number)
+    let odds = runner.win_odds.map(json::number);
+    odds.unwrap_or_else(|| json::number(0))
 }
 
 /// What a revision of a result states.
@@ -301,8 +307,7 @@ pub(crate) struct ResultRevision<'a> {
     /// Why it was amended or voided; empty if no reason was given.
     reason: &'a str,
     /// When it was stated, RFC 3339.
-    #[schemars(extend("format" = "date-time"))]
-    time: String,
+    time: Moment,
     /// The feeder.
     source: &'a str,
     /// The event's identity.
@@ -354,7 +359,7 @@ pub(crate) fn render_revision(envelope: &Envelope, in_force: bool) -> Option<Vec
         revision,
         status,
         reason: reason.as_ref().map_or("", Text::as_str),
-        time: envelope.time.to_string(),
+        time: envelope.time,
         source: &envelope.source,
         event_id: &envelope.id,
         stale: !in_force,

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::json::{self, beginning};
 use crate::keys;
-use crate::store::{Store, StoreError, parse};
+use crate::store::{Store, StoreError, StoreResult, parse};
 use crate::stored_message::StoredMessage;
 
 /// The maximum of a rejected message that is stored, in bytes of JSON, as all of these: a feeder's text may be rendered
@@ -31,8 +31,7 @@ pub(crate) struct RejectionNotice<'a> {
     /// Its log sequence, as in the acknowledgement.
     seq: u64,
     /// When the log stored it, RFC 3339, to the microsecond.
-    #[schemars(extend("format" = "date-time"))]
-    recorded_at: String,
+    recorded_at: Moment,
     /// The subject that it was published on. Of a long text, here and below, the beginning.
     subject: Cow<'a, str>,
     /// The feeder, if the message names one.
@@ -84,7 +83,7 @@ pub(crate) fn render(message: StoredMessage<'_>, error: &DecodeError) -> (Vec<u8
     let attributes: Attributes = serde_json::from_slice(payload).unwrap_or_default();
     let notice = RejectionNotice {
         seq,
-        recorded_at: recorded_at.to_string(),
+        recorded_at,
         subject: subject.into(),
         source: text(&attributes.source),
         id: text(&attributes.id),
@@ -92,7 +91,7 @@ pub(crate) fn render(message: StoredMessage<'_>, error: &DecodeError) -> (Vec<u8
         reason: beginning(&error.to_string(), REASON_BYTES_MAX).to_owned(),
         payload_bytes: payload.len(),
     };
-    let announcement = announcement(&notice, recorded_at);
+    let announcement = announcement(&notice);
     // A character at the end of what is stored may take four bytes.
     let stored = &payload[..payload.len().min(PAYLOAD_BYTES_MAX + 4)];
     let rejection = Rejection {
@@ -102,10 +101,10 @@ pub(crate) fn render(message: StoredMessage<'_>, error: &DecodeError) -> (Vec<u8
     (json::render(&rejection), announcement)
 }
 
-fn announcement(notice: &RejectionNotice<'_>, recorded_at: Moment) -> Announcement {
+fn announcement(notice: &RejectionNotice<'_>) -> Announcement {
     Announcement {
         seq: notice.seq,
-        recorded_at,
+        recorded_at: notice.recorded_at,
         subject: notice.subject.clone().into_owned(),
         source: notice.source.clone(),
         json: json::render(notice),
@@ -116,17 +115,11 @@ fn announcement(notice: &RejectionNotice<'_>, recorded_at: Moment) -> Announceme
 ///
 /// # Errors
 /// Returns a [`StoreError`] if one is damaged, or cannot be read.
-pub fn latest(store: &Store, max: usize) -> Result<Vec<Announcement>, StoreError> {
-    let stored = store.scan(keys::REJECTIONS).rev().take(max);
-    let latest = stored.map(|entry| {
+pub fn latest(store: &Store, max: usize) -> StoreResult<Vec<Announcement>> {
+    let latest = store.scan(keys::REJECTIONS).rev().take(max).map(|entry| {
         let (key, value) = entry?;
         let notice: RejectionNotice<'_> = parse(&key, &value)?;
-        let recorded_at = Moment::parse(&notice.recorded_at);
-        let recorded_at = recorded_at.map_err(|error| StoreError::Corrupt {
-            reason: error.to_string(),
-            key,
-        })?;
-        Ok::<_, StoreError>(announcement(&notice, recorded_at))
+        Ok::<_, StoreError>(announcement(&notice))
     });
     let mut latest = latest.collect::<Result<Vec<_>, _>>()?;
     latest.reverse();

@@ -20,10 +20,6 @@ impl<const MAX: usize> SeenIds<MAX> {
         self.0.push(identity);
         true
     }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
 }
 
 #[cfg(test)]
@@ -33,7 +29,7 @@ mod tests {
     #[test]
     fn the_oldest_is_forgotten_first() {
         let mut seen = SeenIds::<2>::default();
-        assert!(seen.is_empty());
+        assert!(seen.0.is_empty());
         assert!(seen.is_new(1) && seen.is_new(2));
         assert!(!seen.is_new(1) && !seen.is_new(2));
         assert!(seen.is_new(3));

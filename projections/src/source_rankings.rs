@@ -4,7 +4,7 @@ use events::{Recorded, SourcesRanked, Text};
 use serde::{Deserialize, Serialize};
 
 use crate::log_clock::LogClock;
-use crate::newest::{Newest, Order, identity};
+use crate::newest::{Newest, Order};
 
 /// The rankings that are kept, so that a replay of the latest messages knows the one at each of them. An operator
 /// changes a ranking a few times a day.
@@ -34,8 +34,7 @@ impl SourceRankings {
         ranked: &SourcesRanked,
         clock: &LogClock,
     ) -> Order {
-        let identity = identity(&recorded.envelope);
-        let order = self.order.take(recorded, identity, clock);
+        let order = self.order.take(recorded, clock);
         if order == Order::New {
             if self.latest.len() == RANKINGS_KEPT {
                 self.latest.remove(0);

@@ -6,7 +6,8 @@ use events::{
 use serde::{Deserialize, Serialize};
 
 use crate::effect::Effect;
-use crate::newest::{Newest, Order, is_zero};
+use crate::json;
+use crate::newest::{Newest, Order, identity};
 use crate::seen_ids::SeenIds;
 
 /// A race has a few statements of its result. One of an earlier revision that is repeated after this many others is
@@ -29,12 +30,12 @@ pub(crate) struct Statements<T> {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) amended_at: Option<Moment>,
     /// The statements of the revision in force.
-    #[serde(default, skip_serializing_if = "Newest::is_empty")]
+    #[serde(default, skip_serializing_if = "json::is_default")]
     of_revision: Newest,
     /// The latest statements of any revision.
-    #[serde(default, skip_serializing_if = "SeenIds::is_empty")]
+    #[serde(default, skip_serializing_if = "json::is_default")]
     seen: SeenIds<STATEMENT_IDS_MAX>,
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "json::is_default")]
     count: u32,
 }
 
@@ -50,15 +51,10 @@ impl<T> Default for Statements<T> {
     }
 }
 
-impl<T> Statements<T> {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.seen.is_empty()
-    }
-}
-
 impl<T: Revised> Statements<T> {
     /// Adds a statement.
-    pub(crate) fn state(&mut self, recorded: &Recorded, identity: u64, statement: &T) -> Effect {
+    pub(crate) fn state(&mut self, recorded: &Recorded, statement: &T) -> Effect {
+        let identity = identity(&recorded.envelope);
         if !self.seen.is_new(identity) {
             return Effect::Repeated;
         }
@@ -80,8 +76,7 @@ impl<T: Revised> Statements<T> {
         self.count += 1;
         if in_force {
             let replaced = self.in_force.replace(statement.clone());
-            let was_official = replaced.as_ref().is_some_and(T::is_official);
-            if was_official || self.amended_at.is_some() {
+            if replaced.as_ref().is_some_and(T::is_official) || self.amended_at.is_some() {
                 self.amended_at = Some(recorded.recorded_at);
             }
         }

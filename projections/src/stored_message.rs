@@ -16,7 +16,7 @@ pub struct StoredMessage<'a> {
 }
 
 impl StoredMessage<'_> {
-    pub(crate) fn decode(self) -> Result<Recorded, DecodeError> {
+    pub fn decode(self) -> Result<Recorded, DecodeError> {
         Ok(Recorded {
             seq: self.seq,
             recorded_at: self.recorded_at,

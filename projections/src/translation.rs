@@ -7,9 +7,10 @@ use events::{HorseNo, LanguageTag, Names, RaceKey};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use crate::horse_form::is_current;
 use crate::horse_profile::Horse;
 use crate::live::LiveRace;
-use crate::store::{Store, StoreError};
+use crate::store::{Store, StoreResult};
 use crate::{keys, race_result};
 
 /// The names in a language of what an answer is about, by field and by the name that the field has in the views.
@@ -28,8 +29,8 @@ impl<'a> Translation<'a> {
     /// Reads the names of the races and horses that an answer names.
     ///
     /// # Errors
-    /// Returns a [`StoreError`] if a state cannot be read.
-    pub fn of(json: &[u8], to: &'a LanguageTag, store: &'a Store) -> Result<Self, StoreError> {
+    /// Returns a [`StoreError`](crate::StoreError) if a state cannot be read.
+    pub fn of(json: &[u8], to: &'a LanguageTag, store: &'a Store) -> StoreResult<Self> {
         let (language, fields) = (to, BTreeMap::new());
         let mut names = Self {
             language,
@@ -47,14 +48,15 @@ impl<'a> Translation<'a> {
             names.add_horse(horse_no)?;
             // A profile may have a name or a trainer of the latest race.
             let mut form = store.scan(&keys::form(horse_no)).rev();
-            if let (true, Some(row)) = (subjects.races.is_empty(), form.next().transpose()?) {
+            let latest = form.find(|row| row.as_ref().map_or(true, |(_, row)| is_current(row)));
+            if let (true, Some(row)) = (subjects.races.is_empty(), latest.transpose()?) {
                 keys::parse_race(&row.0).map_or(Ok(()), |race| names.add_race(&race))?;
             }
         }
         Ok(names)
     }
 
-    fn add_race(&mut self, key: &RaceKey) -> Result<(), StoreError> {
+    fn add_race(&mut self, key: &RaceKey) -> StoreResult<()> {
         let state: Option<LiveRace> = self.store.read(&keys::race_state(key))?;
         let LiveRace { race, .. } = state.unwrap_or_default();
         // A meeting may have two races of one name.
@@ -81,7 +83,7 @@ impl<'a> Translation<'a> {
         Ok(())
     }
 
-    fn add_horse(&mut self, horse_no: &HorseNo) -> Result<(), StoreError> {
+    fn add_horse(&mut self, horse_no: &HorseNo) -> StoreResult<()> {
         let horse: Option<Horse> = self.store.read(&keys::horse_state(horse_no))?;
         if let Some(horse) = horse.and_then(|horse| horse.registration) {
             self.add("horse_name", &horse.horse_name, &horse.names);
@@ -138,7 +140,6 @@ impl AnswerSubjects {
         self.horses.extend(HorseNo::deserialize(&value["horse_no"]));
         let rows = value.as_array().into_iter().flatten();
         let fields = value.as_object().into_iter().flat_map(Map::values);
-        rows.chain(fields)
-            .for_each(|value| self.find(value, date, venue));
+        (rows.chain(fields)).for_each(|value| self.find(value, date, venue));
     }
 }

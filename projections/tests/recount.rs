@@ -348,6 +348,11 @@ fn row((race, ending, part): &(Race, &Ending, &Part)) -> Option<(RowKind, Value)
     });
     if let Some(position) = part.position {
         row["position"] = json!(position);
+        let shared = (ending.parts.iter()).filter(|other| other.position == Some(position));
+        let shared = shared.count();
+        if shared > 1 {
+            row["dead_heat"] = json!(shared);
+        }
         return Some((RowKind::Placed, row));
     }
     row["outcome"] = json!(part.outcome.as_ref()?);
@@ -356,14 +361,13 @@ fn row((race, ending, part): &(Race, &Ending, &Part)) -> Option<(RowKind, Value)
 
 fn form_is_as_counted(store: &Store, horse: &str, races: &Races<'_>) -> Result<(), TestCaseError> {
     let rows = store.scan(&keys::form(&common::horse(horse))).rev();
-    let rows = rows.map(|entry| {
+    let rows = rows.filter_map(|entry| {
         let (_, row) = entry.expect("a healthy store");
         let (kind, row) = RowKind::split(&row).expect("a form row");
-        (kind, serde_json::from_slice(row).expect("JSON"))
+        let is_served = !matches!(kind, RowKind::Declared | RowKind::Former);
+        is_served.then(|| (kind, serde_json::from_slice(row).expect("JSON")))
     });
-    let served: Vec<(RowKind, Value)> = rows
-        .filter(|(kind, _)| *kind != RowKind::Declared)
-        .collect();
+    let served: Vec<(RowKind, Value)> = rows.collect();
     let expected: Vec<_> = races.iter().filter_map(row).collect();
     prop_assert_eq!(served, expected, "{}", horse);
     Ok(())
@@ -505,6 +509,37 @@ fn names_are_those_of_the_profiles(store: &Store) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+/// Each start is under its jockey, its trainer and its venue, and nothing else is.
+fn rides_are_as_counted(
+    store: &Store,
+    endings: &BTreeMap<Race, Ending>,
+) -> Result<(), TestCaseError> {
+    let mut expected = BTreeSet::new();
+    for ((date, venue, number), ending) in endings {
+        let known = ["ST", "HV"].contains(venue);
+        let area = if known { "Asia-Hong_Kong" } else { "" };
+        for part in &ending.parts {
+            let outcome = part.outcome.as_deref();
+            let other = ["WV", "WV-A", "WX", "WX-A", "WXNR", "SCR", "VOID"];
+            let started = outcome.is_some_and(|code| !other.contains(&code));
+            if part.position.is_some() || started {
+                let ride = format!("\t/{date}/{venue}/{number:03}/{}", part.horse);
+                expected.insert(format!("ride/venue/{venue}{ride}"));
+                for (of, name) in [("jockey", &part.jockey), ("trainer", &part.trainer)] {
+                    if !name.is_empty() {
+                        expected.insert(format!("ride/{of}/{area}:{name}{ride}"));
+                    }
+                }
+            }
+        }
+    }
+    let index = store
+        .scan("ride/")
+        .map(|entry| entry.expect("a healthy store").0);
+    prop_assert_eq!(index.collect::<BTreeSet<_>>(), expected);
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -517,6 +552,7 @@ proptest! {
         let (store, stories) = (projection.store(), stories(&log));
         let story = |(date, venue, number): Race| stories.get(&format!("{date}.{venue}.{number}"));
         let endings: BTreeMap<Race, Ending> = RACES.iter().filter_map(|race| Some((*race, ending(*race, story(*race)?)))).collect();
+        rides_are_as_counted(store, &endings)?;
         for (race, ending) in &endings {
             result_is_as_counted(store, *race, ending)?;
         }

@@ -110,14 +110,8 @@ impl<'a> RaceScript<'a> {
         occasions
     }
 
-    fn take_occasion(
-        &mut self,
-        at_ms: u64,
-        occasion: Occasion,
-        tote: &mut Tote<'_>,
-        rng: &mut Rng,
-    ) {
-        match occasion {
+    fn take_occasion(&mut self, at_ms: u64, next: Occasion, tote: &mut Tote<'_>, rng: &mut Rng) {
+        match next {
             Quoted(odds) => return self.quote_fixed(at_ms, odds, tote, rng),
             RiderChanged(runner) => return self.change_rider(at_ms, runner, rng),
             Suspended(runner) => tote.suspend(runner),

@@ -12,7 +12,7 @@ use crate::meeting::{MeetingPlan, STABLED_PER_RACE};
 use crate::rng::Rng;
 use crate::units::{MINUTE_MS, SECOND_MS};
 use crate::words::{
-    COLOURS, COUNTRIES, DISTANCES_METRES, GOINGS, JOCKEYS, RACE_KINDS, SECOND_WORDS, SEXES,
+    COLOURS, COUNTRIES, DISTANCES_METRES, GOINGS, JOCKEYS, OWNERS, RACE_KINDS, SECOND_WORDS, SEXES,
     SURNAMES, TRAINERS, horse_name, text,
 };
 
@@ -30,6 +30,7 @@ const RUNNERS: RangeInclusive<u64> = 8..=STABLED_PER_RACE;
 pub(crate) struct RacePlan {
     /// Its position within the meeting, from 1.
     pub(crate) nth: u64,
+    pub(crate) key: RaceKey,
     pub(crate) card: RaceDeclared,
     /// In the order of the card.
     pub(crate) horses: Vec<HorseRegistered>,
@@ -43,10 +44,7 @@ pub(crate) struct RacePlan {
 }
 
 /// Plans all races of a meeting. No horse runs twice.
-pub(crate) fn plan_races(
-    meeting: &MeetingPlan<'_>,
-    clock: &impl Fn(u64) -> Moment,
-) -> Vec<RacePlan> {
+pub(crate) fn plan_races(meeting: &MeetingPlan<'_>, at: &impl Fn(u64) -> Moment) -> Vec<RacePlan> {
     let mut rng = Rng::new(&meeting.label("fields"));
     let mut stabled: Vec<u64> = meeting.stabled().collect();
     rng.shuffle(&mut stabled);
@@ -63,6 +61,7 @@ pub(crate) fn plan_races(
         let (chances, horses): (Vec<_>, Vec<_>) = field.into_iter().unzip();
         let class = rng.between(1..=5);
         let off_ms = meeting.off_ms(nth);
+        let rain_ms = meeting.rain_ms().filter(|rain_ms| *rain_ms < off_ms);
         let key = RaceKey {
             date: meeting.day.date,
             venue: meeting.venue(),
@@ -76,22 +75,20 @@ pub(crate) fn plan_races(
             class: text(&format!("Class {class}")),
             going: Some(text(GOINGS[going])),
             prize: Some(stakes),
-            off_time: Some(clock(off_ms)),
+            off_time: Some(at(off_ms)),
             runners: declared_runners(&chances, &horses, &mut rng),
-            ..RaceDeclared::of(key)
+            ..RaceDeclared::of(key.clone())
         };
         RacePlan {
             nth,
+            key,
             card: declared,
             horses,
             chances,
             stakes,
             open_ms: meeting.open_ms(nth),
             off_ms,
-            rain: meeting
-                .rain_ms()
-                .filter(|rain_ms| *rain_ms < off_ms)
-                .map(|rain_ms| (rain_ms, text(GOINGS[going + 1]))),
+            rain: rain_ms.map(|rain_ms| (rain_ms, text(GOINGS[going + 1]))),
         }
     };
     (1..=meeting.races()).map(&mut race).collect()
@@ -168,10 +165,7 @@ impl MeetingPlan<'_> {
             sex: text(rng.pick(&SEXES)),
             foaled: Some(Foaled::Year(foaled)),
             trainer: text(trainer),
-            owner: text(&format!(
-                "{owner} {}",
-                rng.pick(&["Stable", "Syndicate", "& Sons", "Racing"])
-            )),
+            owner: text(&format!("{owner} {}", rng.pick(&OWNERS))),
             stakes_currency: Some(text("HKD")),
             career: Some(career(starts, wins.min(starts), &mut rng)),
             ..HorseRegistered::of(horse_no)

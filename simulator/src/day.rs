@@ -55,7 +55,6 @@ impl RaceDay {
     pub const FULL_RACES: u16 = 4;
 
     /// A day with so many races at each meeting, limited to 1 to [`RACES_MAX`].
-    #[must_use]
     pub fn new(date: RacingDate, races: u16, seed: u64) -> Self {
         Self {
             date,
@@ -66,7 +65,6 @@ impl RaceDay {
     }
 
     /// The same number of further races on the same date, with other horses; `None` when the race numbers are used up.
-    #[must_use]
     pub fn more(self) -> Option<Self> {
         let races_before = self.races_before + self.races;
         (races_before + self.races <= RACE_NUMBER_MAX).then_some(Self {
@@ -76,7 +74,6 @@ impl RaceDay {
     }
 
     /// The pace of a real day whose date begins at `midnight`: the last race is off twenty minutes after the next one.
-    #[must_use]
     pub fn as_in_life(&self, midnight: Timestamp) -> Pace {
         Pace {
             begins: after(midnight, self.cards_out_ms()),
@@ -85,7 +82,6 @@ impl RaceDay {
     }
 
     /// When the last race is off.
-    #[must_use]
     pub fn last_off(&self, pace: &Pace) -> Timestamp {
         pace.at(LAST_OFF_MS - self.cards_out_ms())
     }
@@ -124,13 +120,8 @@ pub struct Pace {
 
 impl Pace {
     /// The time so many milliseconds after the cards are out.
-    #[expect(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a day has under 2^53 ms, and a float is cast to the nearest integer that there is"
-    )]
     pub(crate) fn at(&self, since_ms: u64) -> Timestamp {
+        // A day has under 2^53 ms, and a float is cast to the nearest integer that there is.
         let speed = self.speed.max(SPEED_MIN);
         after(self.begins, (since_ms as f64 / speed).round() as u64)
     }

@@ -83,9 +83,8 @@ impl Finish {
     }
 
     pub(crate) fn last_finish_ms(&self) -> u64 {
-        self.placed
-            .last()
-            .map_or(0, |group| u64::from(group.time) * 10)
+        let last = self.placed.last();
+        last.map_or(0, |group| u64::from(group.time) * 10)
     }
 
     /// The finish with its winner disqualified, and that winner, which keeps its time.

@@ -57,17 +57,15 @@ impl FixedOdds {
     /// The win and place prices of all runners, by its opinion of their chances.
     pub(crate) fn prices(&self, tote: &Tote<'_>, rng: &mut Rng) -> Vec<[Option<Odds>; 2]> {
         let chances = tote.chances().into_iter();
-        let opinions: Vec<u64> = chances
-            .map(|chance| chance * rng.between(95..=105))
-            .collect();
+        let opinions = chances.map(|chance| chance * rng.between(95..=105));
+        let opinions: Vec<u64> = opinions.collect();
         let total: u64 = opinions.iter().sum();
         let prices = |opinion: &u64| {
             let fair = (total * 1_000_000).checked_div(opinion * self.book);
             let win = fair.map(|fair| self.ladder.down(fair));
             let profit = |win: Odds| Some((win.thousandths() - 1_000) / self.place_divisor?);
-            let place = win
-                .and_then(profit)
-                .and_then(|p| Odds::from_thousandths(1_000 + p).ok());
+            let profit = win.and_then(profit);
+            let place = profit.and_then(|p| Odds::from_thousandths(1_000 + p).ok());
             [win, place]
         };
         opinions.iter().map(prices).collect()

@@ -27,10 +27,8 @@ impl PriceLadder {
                 prices[above.saturating_sub(1)]
             }
         };
-        let price = u32::try_from(price).map(Odds::from_thousandths);
-        price
-            .ok()
-            .and_then(Result::ok)
-            .expect("prices of a ladder are odds")
+        let price = u32::try_from(price).ok();
+        let odds = price.and_then(|price| Odds::from_thousandths(price).ok());
+        odds.expect("prices of a ladder are odds")
     }
 }

@@ -23,10 +23,7 @@ impl MeetingPlan<'_> {
     }
 
     fn racecourse(&self) -> (&'static str, &'static str) {
-        match self.session {
-            MeetingTime::Afternoon => VENUES[0],
-            MeetingTime::Evening => VENUES[1],
-        }
+        VENUES[self.session as usize]
     }
 
     pub(crate) fn races(&self) -> u64 {

@@ -70,8 +70,7 @@ impl Pool {
 
     /// Takes the stakes on a runner out of the pool.
     pub(crate) fn refund(&mut self, runner: usize) {
-        self.stakes
-            .retain(|combination, _| combination & (1 << runner) == 0);
+        (self.stakes).retain(|combination, _| combination & (1 << runner) == 0);
         self.total = self.stakes.values().sum();
     }
 

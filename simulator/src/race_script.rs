@@ -1,10 +1,8 @@
 //! [`RaceScript`]: the events of one race.
 
 use events::{
-    Currency, Dividend, DividendStatus, DividendsDeclared, Event, FinishTime, GoingChanged, Margin,
-    MarketQuoted, Odds, OddsQuoted, Outcome, PoolInvested, QuotedRunner, RaceKey, RaceStatus,
-    RaceStatusChanged, ResultDeclared, ResultRunner, ResultStatus, ResultVoided, RiderChanged,
-    RunnerReinstated, RunnerWithdrawn, Text,
+    Currency, Dividend, DividendStatus, Event, FinishTime, Margin, Odds, Outcome, QuotedRunner,
+    RaceStatus, ResultDeclared, ResultRunner, ResultStatus, Text, race_event,
 };
 
 use crate::card::RacePlan;
@@ -35,10 +33,9 @@ fn currency() -> Currency {
 
 /// Appends an event of this type about the race.
 macro_rules! push {
-    ($script:expr, $source:expr, $at_ms:expr => $event:ident { $($fields:tt)* }) => {{
-        let RaceKey { date, venue, race_number } = $script.key();
-        let event = $event { date, venue, race_number, $($fields)* };
-        $script.push($source, $at_ms, Event::$event(event));
+    ($script:expr, $source:expr, $at_ms:expr => $($event:tt)*) => {{
+        let event = race_event!($script.race.key.clone() => $($event)*);
+        $script.push($source, $at_ms, event);
     }};
 }
 
@@ -92,7 +89,10 @@ impl<'a> RaceScript<'a> {
         let provisional = self.result(1, ResultStatus::Provisional, None, &finish, tote);
         self.push(RACECOURSE, finish_ms + PROVISIONAL_AFTER_MS, provisional);
         if self.twists.ending == Ending::Voided {
-            self.void(official_ms, 2, "Void: the starter had recalled the field");
+            push!(self, RACECOURSE, official_ms => ResultVoided {
+                revision: 2,
+                reason: Some(text("Void: the starter had recalled the field")),
+            });
             self.pay(official_ms, DividendStatus::Refund, Vec::new());
             return;
         }
@@ -133,10 +133,8 @@ impl<'a> RaceScript<'a> {
 
     /// A jockey without a ride in the race takes over, at up to two pounds over the weight.
     pub(crate) fn change_rider(&mut self, at_ms: u64, runner: usize, rng: &mut Rng) {
-        let free: Vec<&str> = JOCKEYS
-            .into_iter()
-            .filter(|name| self.riders.iter().all(|r| r.as_str() != *name))
-            .collect();
+        let is_free = |name: &&str| self.riders.iter().all(|r| r.as_str() != *name);
+        let free: Vec<&str> = JOCKEYS.into_iter().filter(is_free).collect();
         self.riders[runner] = text(rng.pick(&free));
         let over = u16::try_from(rng.below(3)).unwrap_or(0);
         let declared = &self.race.card.runners[runner];
@@ -177,20 +175,13 @@ impl<'a> RaceScript<'a> {
                 prices: tote.pair_prices(kind),
             });
         }
-        for pool in tote.pools().iter().filter(|pool| pool.total > 0) {
+        for pool in tote.pools.iter().filter(|pool| pool.total > 0) {
             push!(self, TOTE, at_ms => PoolInvested {
                 pool: pool.kind.code(),
                 currency: currency(),
                 invested: amount(pool.total),
             });
         }
-    }
-
-    fn void(&mut self, at_ms: u64, revision: u32, reason: &str) {
-        push!(self, RACECOURSE, at_ms => ResultVoided {
-            revision,
-            reason: Some(text(reason)),
-        });
     }
 
     pub(crate) fn pay(&mut self, at_ms: u64, status: DividendStatus, dividends: Vec<Dividend>) {
@@ -222,7 +213,7 @@ impl<'a> RaceScript<'a> {
             status,
             reason,
             runners: self.result_runners(finish, tote),
-            ..ResultDeclared::of(self.key(), revision)
+            ..ResultDeclared::of(self.race.key.clone(), revision)
         })
     }
 
@@ -241,9 +232,7 @@ impl<'a> RaceScript<'a> {
         }
         let unplaced = finish.unplaced.iter();
         runners.extend(unplaced.map(|&(runner, outcome, time)| ResultRunner {
-            outcome: Some(
-                Outcome::parse(outcome).expect("the codes of the simulator are well formed"),
-            ),
+            outcome: Some(Outcome::parse(outcome).expect("its codes are well formed")),
             ..self.result_runner(runner, time, tote)
         }));
         runners
@@ -262,15 +251,6 @@ impl<'a> RaceScript<'a> {
             sectionals: sectionals(self.race.card.distance, time),
             stakes: Some(0),
             ..ResultRunner::of(declared.horse_no.clone())
-        }
-    }
-
-    fn key(&self) -> RaceKey {
-        let card = &self.race.card;
-        RaceKey {
-            date: card.date,
-            venue: card.venue.clone(),
-            race_number: card.race_number,
         }
     }
 
@@ -297,17 +277,13 @@ fn margin(behind: u32) -> Option<Margin> {
 
 /// The times of the sections of a race that was run in so many hundredths of a second at an even pace.
 fn sectionals(distance: u32, time: Option<u32>) -> Vec<FinishTime> {
-    let Some(time) = time else {
-        return Vec::new();
-    };
+    let Some(time) = time else { return Vec::new() };
     let passed_at = |left: u32| time - time * left / distance;
-    let ends: Vec<u32> = (0..(distance / SECTION_M).max(1))
-        .rev()
-        .map(|sections| passed_at(sections * SECTION_M))
-        .collect();
+    let left = (0..(distance / SECTION_M).max(1)).rev();
+    let ends = left.map(|sections| passed_at(sections * SECTION_M));
+    let ends: Vec<u32> = ends.collect();
     let begins = [0].into_iter().chain(ends.iter().copied());
     let times = begins.zip(&ends).map(|(begin, end)| end - begin);
-    times
-        .filter_map(|time| FinishTime::from_hundredths(time).ok())
-        .collect()
+    let times = times.filter_map(|time| FinishTime::from_hundredths(time).ok());
+    times.collect()
 }

@@ -17,7 +17,6 @@ use crate::units::SECOND_MS;
 ///
 /// Another pace changes only the times: `time` of every event, and `off_time` of the cards, which is when the race will
 /// be off.
-#[must_use]
 pub fn script(day: &RaceDay, pace: &Pace) -> Vec<Envelope> {
     let begins_ms = day.cards_out_ms();
     let clock = |at_ms: u64| Moment::from(pace.at(at_ms - begins_ms));

@@ -35,7 +35,6 @@ pub(crate) fn time_of(source: &str, at: Moment) -> Moment {
 }
 
 /// When an event of a [`script`](crate::script) is published, by a clock that is right.
-#[must_use]
 pub fn publish_at(envelope: &Envelope) -> Timestamp {
     shifted(envelope.time, -clock_ahead_ms(&envelope.source))
 }
@@ -48,7 +47,6 @@ fn shifted(time: Moment, ms: i64) -> Timestamp {
 
 impl RaceDay {
     /// The names of the sources of a day that are up at this time.
-    #[must_use]
     pub fn sources_alive(&self, pace: &Pace, now: Timestamp) -> Vec<&'static str> {
         let outage = self.outage_ms();
         let at = |ms: u64| pace.at(ms.saturating_sub(self.cards_out_ms()));

@@ -21,7 +21,7 @@ pub(crate) struct Tote<'a> {
     /// When the latest bets were taken.
     now_ms: u64,
     /// In the order of [`PoolKind::ALL`].
-    pools: [Pool; 4],
+    pub(crate) pools: [Pool; 4],
     /// Why a runner has no price and no betting.
     closed: Vec<Option<PriceState>>,
     /// The win pool at the off, in cents. Each other pool is half of it.
@@ -100,10 +100,6 @@ impl<'a> Tote<'a> {
     fn bet_so_far(&self) -> u64 {
         let seconds_to_off = (self.race.off_ms - self.now_ms) / SECOND_MS;
         self.turnover * FLOW_SECONDS.pow(2) / (FLOW_SECONDS + seconds_to_off).pow(2)
-    }
-
-    pub(crate) fn pools(&self) -> &[Pool] {
-        &self.pools
     }
 
     fn pool(&self, kind: PoolKind) -> &Pool {
@@ -196,10 +192,8 @@ impl<'a> Tote<'a> {
             };
             let won = pool.dividends(finish);
             lines.extend(won.is_empty().then(|| line(0, None)));
-            lines.extend(
-                won.into_iter()
-                    .map(|(winner, cents)| line(winner, Some(cents))),
-            );
+            let won = won.into_iter();
+            lines.extend(won.map(|(winner, cents)| line(winner, Some(cents))));
         }
         lines
     }

@@ -60,15 +60,12 @@ impl Twists {
             () if by_chance(15) => Some(rng.index(3)),
             () => None,
         };
+        let falls = here(Evening, 3);
         Self {
             withdrawn: withdrawn.then_some(runners[0]),
             reinstated: here(Evening, 1).then_some(runners[1]),
             rider_changed: rider_changed.then_some(runners[2]),
-            mishaps: if here(Evening, 3) {
-                &["FE", "UR", "PU"]
-            } else {
-                &[]
-            },
+            mishaps: if falls { &["FE", "UR", "PU"] } else { &[] },
             shared,
             ending,
             outage_ms: meeting.day.outage_ms(),

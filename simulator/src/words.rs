@@ -10,13 +10,9 @@ pub(crate) const COLOURS: [&str; 6] = ["Bay", "Brown", "Chestnut", "Grey", "Dark
 pub(crate) const SEXES: [&str; 4] = ["Gelding", "Horse", "Mare", "Rig"];
 pub(crate) const COUNTRIES: [&str; 7] = ["AUS", "NZ", "IRE", "GB", "USA", "FR", "JPN"];
 /// From firm to soft: rain changes each into the next one.
-pub(crate) const GOINGS: [&str; 5] = [
-    "GOOD TO FIRM",
-    "GOOD",
-    "GOOD TO YIELDING",
-    "YIELDING",
-    "YIELDING TO SOFT",
-];
+#[rustfmt::skip]
+pub(crate) const GOINGS: [&str; 5] =
+    ["GOOD TO FIRM", "GOOD", "GOOD TO YIELDING", "YIELDING", "YIELDING TO SOFT"];
 pub(crate) const DISTANCES_METRES: [u32; 8] = [1000, 1200, 1400, 1600, 1650, 1800, 2000, 2400];
 pub(crate) const RACE_KINDS: [&str; 5] = ["HANDICAP", "PLATE", "CUP", "STAKES", "TROPHY"];
 
@@ -56,15 +52,16 @@ pub(crate) const SURNAMES: [&str; 16] = [
     "Ironmonger", "Larkspur", "Millstone", "Nightingale", "Ottershaw", "Partridge", "Silverlock", "Tumbledown",
 ];
 
+/// What follows the surname of an owner.
+pub(crate) const OWNERS: [&str; 4] = ["Stable", "Syndicate", "& Sons", "Racing"];
+
 /// A name of two words. Pairs repeat only when all have been used.
 pub(crate) fn horse_name(index: u64) -> Text {
     /// A prime, so that neighbours share no word.
     const STRIDE: usize = 7919;
     let pairs = FIRST_WORDS.len() * SECOND_WORDS.len();
     let pair = usize::try_from(index % pairs as u64).unwrap_or(0) * STRIDE % pairs;
-    text(&format!(
-        "{} {}",
-        FIRST_WORDS[pair / SECOND_WORDS.len()],
-        SECOND_WORDS[pair % SECOND_WORDS.len()]
-    ))
+    let first = FIRST_WORDS[pair / SECOND_WORDS.len()];
+    let second = SECOND_WORDS[pair % SECOND_WORDS.len()];
+    text(&format!("{first} {second}"))
 }

@@ -1,7 +1,6 @@
 //! [`Actor`]: who caused an event.
 
-use std::fmt;
-
+use derive_more::Display;
 use events::Text;
 use serde::{Deserialize, Serialize};
 
@@ -9,12 +8,14 @@ use super::MailId;
 use crate::limits::CoarseNetwork;
 
 /// Who caused an event: a part of every account event.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Display, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Actor {
     /// Someone who ran `railbird keys`.
+    #[display("operator {name}")]
     Operator { name: Text },
     /// Someone on a page of the service.
+    #[display("subscriber {network}")]
     Subscriber {
         /// The coarse network of the request.
         network: CoarseNetwork,
@@ -23,6 +24,7 @@ pub enum Actor {
         session: Option<MailId>,
     },
     /// The service itself.
+    #[display("service")]
     Service,
 }
 
@@ -32,16 +34,6 @@ impl Actor {
         match self {
             Self::Subscriber { session, .. } => session.as_ref(),
             Self::Operator { .. } | Self::Service => None,
-        }
-    }
-}
-
-impl fmt::Display for Actor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Operator { name } => write!(f, "operator {name}"),
-            Self::Subscriber { network, .. } => write!(f, "subscriber {network}"),
-            Self::Service => f.write_str("service"),
         }
     }
 }

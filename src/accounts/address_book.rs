@@ -4,7 +4,6 @@
 //! keys are in the stream `ADDRESSES`. Once the key of an address is erased there, nobody can read the address any
 //! more.
 
-use std::fmt;
 use std::sync::Arc;
 
 use base64::Engine;
@@ -12,9 +11,8 @@ use base64::prelude::BASE64_STANDARD;
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use serde::{Deserialize, Serialize};
 use tokio::sync::OnceCell;
-use uuid::Uuid;
 
-use super::{Email, SubscriptionId};
+use super::{CommandError, Email, SubscriptionId};
 use crate::log::{ADDRESSES, Log, LogError, Outgoing};
 
 const SALT_SUBJECT: &str = "addresses.salt";
@@ -24,29 +22,19 @@ const SEALED_LEN_MAX: usize = 376;
 type Secret = [u8; 32];
 
 /// Reads and writes the stream `ADDRESSES`. Clones share the salt.
-#[derive(Clone)]
+#[derive(derive_more::Debug, Clone)]
+#[debug("AddressBook {{ .. }}")]
 pub struct AddressBook {
     log: Log,
     /// The salt of all subscription ids. It is created once and never changes.
     salt: Arc<OnceCell<Secret>>,
 }
 
-impl fmt::Debug for AddressBook {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AddressBook").finish_non_exhaustive()
-    }
-}
-
 /// An encrypted e-mail address: base64 of a nonce and of what ChaCha20-Poly1305 makes of the address.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(derive_more::Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[debug("SealedEmail {{ .. }}")]
 #[serde(try_from = "String")]
 pub struct SealedEmail(String);
-
-impl fmt::Debug for SealedEmail {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SealedEmail").finish_non_exhaustive()
-    }
-}
 
 impl TryFrom<String> for SealedEmail {
     type Error = &'static str;
@@ -58,18 +46,6 @@ impl TryFrom<String> for SealedEmail {
     }
 }
 
-/// The address book could not be used.
-#[derive(Debug, thiserror::Error)]
-pub enum AddressError {
-    #[error(transparent)]
-    Log(#[from] LogError),
-    #[error("no random numbers for the secret of an address")]
-    NoRandomNumbers(#[from] getrandom::Error),
-    /// A message of the stream is not a secret, or not the one of this address.
-    #[error("the secret on {subject} does not fit")]
-    WrongSecret { subject: String },
-}
-
 impl AddressBook {
     pub fn new(log: Log) -> Self {
         let salt = Arc::default();
@@ -77,7 +53,7 @@ impl AddressBook {
     }
 
     /// The id of the subscription of an address.
-    pub async fn id_of(&self, email: &Email) -> Result<SubscriptionId, AddressError> {
+    pub async fn id_of(&self, email: &Email) -> Result<SubscriptionId, CommandError> {
         let salt = self.salt.get_or_try_init(|| async {
             self.log.state(ADDRESSES).await?;
             self.secret_or_new(SALT_SUBJECT).await
@@ -92,7 +68,7 @@ impl AddressBook {
         id: &SubscriptionId,
         generation: u32,
         email: &Email,
-    ) -> Result<SealedEmail, AddressError> {
+    ) -> Result<SealedEmail, CommandError> {
         let key = self.secret_or_new(&subject(id, generation)).await?;
         let mut nonce = [0; NONCE_LEN];
         getrandom::fill(&mut nonce)?;
@@ -105,46 +81,41 @@ impl AddressBook {
         id: &SubscriptionId,
         generation: u32,
         sealed: &SealedEmail,
-    ) -> Result<Option<Email>, AddressError> {
+    ) -> Result<Option<Email>, CommandError> {
         let subject = subject(id, generation);
         let Some(key) = self.secret(&subject).await? else {
             return Ok(None);
         };
-        match open(&key, id, sealed) {
-            Some(email) => Ok(Some(email)),
-            None => Err(AddressError::WrongSecret { subject }),
-        }
+        let email = open(&key, id, sealed);
+        email.map(Some).ok_or(CommandError::WrongSecret { subject })
     }
 
     /// Erases the key of an address. The server overwrites it on its disk.
-    pub async fn erase(&self, id: &SubscriptionId, generation: u32) -> Result<(), AddressError> {
+    pub async fn erase(&self, id: &SubscriptionId, generation: u32) -> Result<(), CommandError> {
         Ok(self.log.erase(ADDRESSES, &subject(id, generation)).await?)
     }
 
-    async fn secret(&self, subject: &str) -> Result<Option<Secret>, AddressError> {
+    async fn secret(&self, subject: &str) -> Result<Option<Secret>, CommandError> {
         let Some(message) = self.log.last_message(ADDRESSES, subject).await? else {
             return Ok(None);
         };
         let secret = BASE64_STANDARD.decode(&message.payload).ok();
         let secret = secret.and_then(|bytes| Secret::try_from(bytes).ok());
-        secret.map(Some).ok_or_else(|| AddressError::WrongSecret {
+        secret.map(Some).ok_or_else(|| CommandError::WrongSecret {
             subject: subject.to_owned(),
         })
     }
 
     /// The secret on a subject, which is created unless another replica was first.
-    async fn secret_or_new(&self, subject: &str) -> Result<Secret, AddressError> {
+    async fn secret_or_new(&self, subject: &str) -> Result<Secret, CommandError> {
         loop {
             if let Some(secret) = self.secret(subject).await? {
                 return Ok(secret);
             }
             let mut secret = Secret::default();
             getrandom::fill(&mut secret)?;
-            let outgoing = Outgoing {
-                subject: subject.to_owned(),
-                id: Uuid::now_v7().to_string(),
-                payload: BASE64_STANDARD.encode(secret).into_bytes(),
-            };
+            let payload = BASE64_STANDARD.encode(secret).into_bytes();
+            let outgoing = Outgoing::once(subject.to_owned(), payload);
             match self.log.append_expecting(ADDRESSES, outgoing, 0).await {
                 Ok(_) => return Ok(secret),
                 Err(LogError::Conflict) => {}

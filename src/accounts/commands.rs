@@ -1,4 +1,4 @@
-//! [`AccountCommands`]: the commands on keys, subscriptions and mails.
+//! [`AccountCommands`]: the commands on keys, subscriptions, mails and maintenance.
 //!
 //! Each command decides from the ledger which event to append, appends it with the sequence that the ledger has for its
 //! subject, and waits until the ledger has folded it. Where several writers act on one thing at the same time, one
@@ -12,8 +12,8 @@ use tokio::time::timeout;
 
 use super::{
     AccountEvent, Actor, AddressBook, AddressErased, ApiKey, CommandError, Email, Fact, Holder,
-    KeyId, KeyIssued, Ledger, MailId, SessionEnded, SubscriptionId, SubscriptionRequested, decide,
-    now, read,
+    Incident, KeyId, KeyIssued, Ledger, MailId, MaintenanceId, MaintenancePlanned, SessionEnded,
+    SubscriptionId, SubscriptionRequested, decide, now, read,
 };
 use crate::log::{ACCOUNTS, Log, LogError};
 
@@ -34,13 +34,11 @@ pub struct AccountCommands {
 impl AccountCommands {
     /// Commands of a service that follows the stream into `ledger`.
     pub fn new(log: Log, ledger: watch::Receiver<Ledger>) -> Self {
-        let book = AddressBook::new(log.clone());
-        let actor = Actor::Service;
         Self {
+            book: AddressBook::new(log.clone()),
             log,
-            book,
             ledger,
-            actor,
+            actor: Actor::Service,
         }
     }
 
@@ -48,12 +46,10 @@ impl AccountCommands {
     pub async fn at_end(log: Log, actor: Actor) -> anyhow::Result<Self> {
         // Without a sender there is no ledger to wait for.
         let (_, ledger) = watch::channel(read(&log).await?);
-        let commands = Self::new(log, ledger);
-        Ok(commands.by(actor))
+        Ok(Self::new(log, ledger).by(actor))
     }
 
     /// The commands of another actor.
-    #[must_use]
     pub fn by(&self, actor: Actor) -> Self {
         Self {
             actor,
@@ -204,15 +200,37 @@ impl AccountCommands {
         generation: u32,
     ) -> Result<(), CommandError> {
         self.book.erase(&subscription_id, generation).await?;
-        let event = AccountEvent::new(
-            self.actor.clone(),
-            AddressErased {
-                subscription_id,
-                generation,
-            },
-            now(),
-        );
-        // Without an expected sequence: a repetition changes nothing, and another writer may be at the subscription.
+        self.note(AddressErased {
+            subscription_id,
+            generation,
+        })
+        .await
+    }
+
+    /// Records the beginning or the end of an incident, unless another replica has.
+    pub(crate) async fn record(&self, incident: &Incident) -> Result<(), CommandError> {
+        let fact = decide::record(&self.ledger.borrow(), incident, now());
+        match fact {
+            Some(fact) => self.note(fact).await,
+            None => Ok(()),
+        }
+    }
+
+    pub async fn plan_maintenance(&self, planned: MaintenancePlanned) -> Result<(), CommandError> {
+        self.execute(|ledger| decide::plan(ledger, planned, now()))
+            .await
+    }
+
+    /// Cancels maintenance that is not over.
+    pub async fn cancel_maintenance(&self, id: MaintenanceId) -> Result<(), CommandError> {
+        self.execute(|ledger| decide::cancel(ledger, id, now()))
+            .await
+    }
+
+    /// Appends an event without an expected sequence: a repetition changes nothing, and another writer may be at its
+    /// subject.
+    async fn note(&self, fact: impl Into<Fact>) -> Result<(), CommandError> {
+        let event = AccountEvent::new(self.actor.clone(), fact, now());
         self.log.append((&event).into()).await?;
         Ok(())
     }

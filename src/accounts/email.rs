@@ -10,7 +10,8 @@ const LOCAL_LEN_MAX: usize = 64;
 const WITHOUT_DOTS: [&str; 2] = ["gmail.com", "googlemail.com"];
 
 /// An e-mail address. `Display` and `Debug` show its first letter and its domain; addresses do not belong in logs.
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(derive_more::Debug, Clone, PartialEq, Eq, Hash)]
+#[debug("Email({self})")]
 pub struct Email(String);
 
 impl Email {
@@ -19,15 +20,12 @@ impl Email {
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         let is_unsafe =
             |c: char| c.is_whitespace() || c.is_control() || "<>,;:\"()[]\\".contains(c);
-        let sides = text.split_once('@');
-        let is_address = sides.is_some_and(|(local, domain)| {
+        let is_address = text.split_once('@').is_some_and(|(local, domain)| {
             !local.is_empty() && !domain.is_empty() && !domain.contains('@')
         });
-        if is_address && !text.contains(is_unsafe) && text.len() <= EMAIL_LEN_MAX {
-            Ok(Self(text.to_owned()))
-        } else {
-            Err("an e-mail address is at most 254 bytes, with one @ and no spaces")
-        }
+        let is_safe = !text.contains(is_unsafe) && text.len() <= EMAIL_LEN_MAX;
+        let email = (is_address && is_safe).then(|| Self(text.to_owned()));
+        email.ok_or("an e-mail address is at most 254 bytes, with one @ and no spaces")
     }
 
     /// Parses an address from a form: one that mail servers deliver to. The domain is converted to ASCII and lower case
@@ -101,12 +99,6 @@ impl fmt::Display for Email {
         let (local, domain) = self.0.split_once('@').unwrap_or_default();
         let first: String = local.chars().take(1).collect();
         f.pad(&format!("{first}...@{domain}"))
-    }
-}
-
-impl fmt::Debug for Email {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Email({self})")
     }
 }
 

@@ -1,4 +1,4 @@
-//! [`AccountEvent`]: a change of a key, a subscription or a mail, as stored in the stream `ACCOUNTS`.
+//! [`AccountEvent`]: a change of a key, a subscription, a mail or the service, as stored in the stream `ACCOUNTS`.
 //!
 //! The events are CloudEvents, as in the racing log, and each names its actor. They are stored for ever: the form of a
 //! type never changes, and every version reads the events of all earlier versions.
@@ -9,7 +9,8 @@ use serde_json::value::{RawValue, to_raw_value};
 use uuid::Uuid;
 
 use super::{
-    AccountSubject, Actor, ApiKey, KeyId, MailId, SealedEmail, SecretHash, SubscriptionId,
+    AccountSubject, Actor, ApiKey, IncidentKind, KeyId, MailId, MaintenanceId, SealedEmail,
+    SecretHash, SubscriptionId,
 };
 use crate::log::Outgoing;
 
@@ -67,7 +68,7 @@ macro_rules! facts {
         }
     )*) => {
         /// What happened. A variant wraps the struct of its own name.
-        #[derive(Debug, Clone, PartialEq, Eq)]
+        #[derive(Debug, Clone, PartialEq, Eq, derive_more::From)]
         pub enum Fact {
             $($(#[doc = $doc])* $name($name),)*
         }
@@ -77,12 +78,6 @@ macro_rules! facts {
             #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
             pub struct $name {
                 $($(#[$meta])* pub $field: $field_type,)*
-            }
-
-            impl From<$name> for Fact {
-                fn from(fact: $name) -> Self {
-                    Self::$name(fact)
-                }
             }
         )*
 
@@ -224,6 +219,27 @@ facts! {
         sha256: SecretHash,
         expires_at: Moment,
     }
+    /// A replica noticed an incident. Others may have noticed the same one.
+    IncidentNoted = "accounts.incident.noted.v1", of Incident by kind {
+        kind: IncidentKind,
+        started_at: Moment,
+        /// When it was over; left out while it lasts.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ended_at: Option<Moment>,
+        /// How often it happened within this time.
+        times: u64,
+    }
+    /// An operator planned maintenance.
+    MaintenancePlanned = "accounts.maintenance.planned.v1", of Maintenance by maintenance_id {
+        maintenance_id: MaintenanceId,
+        starts_at: Moment,
+        ends_at: Moment,
+        /// What it means for users.
+        text: Text,
+    }
+    MaintenanceCancelled = "accounts.maintenance.cancelled.v1", of Maintenance by maintenance_id {
+        maintenance_id: MaintenanceId,
+    }
     /// Someone signed out, or said that a link was not meant for them: neither session nor link work any more.
     SessionEnded = "accounts.session.ended.v1", of Session by mail_id {
         mail_id: MailId,
@@ -323,11 +339,17 @@ mod tests {
     const SUBSCRIPTION: &str = "accounts.subscription.sub-1";
     const MAIL: &str = "accounts.mail.mail-1";
     const SESSION: &str = "accounts.session.mail-1";
+    const MAINTENANCE: &str = "accounts.maintenance.7k2m9x4q";
     const SEALED: &str = "AAAAAAAAAAAAAAAA0zFk";
 
     /// Every event type in its wire form, with its subject. Logs contain these forms: they never change.
     fn golden() -> Vec<(&'static str, &'static str, Value)> {
-        let all = [golden_keys(), golden_subscriptions(), golden_mails()];
+        let all = [
+            golden_keys(),
+            golden_subscriptions(),
+            golden_mails(),
+            golden_service(),
+        ];
         let service = json!({ "kind": "service" });
         let with_actor = |(subject, type_name, mut data): (_, _, Value)| {
             data["actor"] = service.clone();
@@ -463,6 +485,27 @@ mod tests {
         ]
     }
 
+    fn golden_service() -> Vec<(&'static str, &'static str, Value)> {
+        let [start, end] = ["2027-01-01T00:00:00Z", "2027-01-01T00:05:00Z"];
+        vec![
+            (
+                "accounts.incident.disk_full",
+                "accounts.incident.noted.v1",
+                json!({ "kind": "disk_full", "started_at": start, "ended_at": end, "times": 2 }),
+            ),
+            (
+                MAINTENANCE,
+                "accounts.maintenance.planned.v1",
+                json!({ "maintenance_id": "7k2m9x4q", "starts_at": start, "ends_at": end, "text": "New disks." }),
+            ),
+            (
+                MAINTENANCE,
+                "accounts.maintenance.cancelled.v1",
+                json!({ "maintenance_id": "7k2m9x4q" }),
+            ),
+        ]
+    }
+
     /// Every actor in its wire form.
     fn actors() -> Vec<Value> {
         vec![
@@ -562,6 +605,7 @@ mod tests {
                 "key_id",
                 "subscription_id",
                 "mail_id",
+                "maintenance_id",
                 "sha256",
                 "new_sha256",
                 "email",

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::sleep;
 
 use super::{AccountEvent, Actor, Fact, KeyCache, KeyId, Ledger, Revocations, now};
 use crate::log::{
@@ -88,10 +88,8 @@ impl Follower {
     /// Follows one stream until it is replaced. The cache answers only after all events that existed at the start are
     /// folded, and those that the stream lacks: an earlier one could not know which keys were revoked.
     async fn follow(&mut self, state: &LogState) -> LogReplaced {
-        let from = self
-            .read
-            .clone()
-            .unwrap_or_else(|| ReadPosition::start_of(state));
+        let read = self.read.clone();
+        let from = read.unwrap_or_else(|| ReadPosition::start_of(state));
         let mut reader = self.log.reader(ACCOUNTS, from);
         loop {
             let batch = match reader.next().await {
@@ -163,10 +161,8 @@ impl Follower {
         for fact in missing {
             let subject = fact.subject();
             let last_seq = self.ledger.borrow().last_seq(&subject);
-            let event = AccountEvent::new(Actor::Service, fact, now());
-            let appending = self
-                .log
-                .append_expecting(ACCOUNTS, (&event).into(), last_seq);
+            let outgoing = (&AccountEvent::new(Actor::Service, fact, now())).into();
+            let appending = self.log.append_expecting(ACCOUNTS, outgoing, last_seq);
             match appending.await {
                 Ok(_) => {
                     tracing::warn!(%subject, "ended it again: the stream was restored from before")
@@ -193,10 +189,8 @@ fn fold(ledger: &mut Ledger, batch: &Batch) -> Vec<KeyId> {
 }
 
 async fn sweep(keys: &KeyCache) {
-    let mut tick = interval(SWEEP_EVERY);
-    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        tick.tick().await;
         keys.remove_expired(now());
+        sleep(SWEEP_EVERY).await;
     }
 }

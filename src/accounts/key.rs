@@ -3,23 +3,12 @@
 //! `rb_<env>_<key id>_<secret><checksum>`: a prefix that scanners recognise, 160 bits of secret, and a CRC-32 that
 //! rejects a typo without a look-up. Only the SHA-256 of a key is stored.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
+use serde_with::SerializeDisplay;
 use sha2::{Digest, Sha256};
 
 /// Crockford's base 32 in lower case: no letter can be mistaken for another.
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
-/// Whether a byte is in the alphabet. A table, because every request needs it.
-const IS_LETTER: [bool; 256] = {
-    let mut letters = [false; 256];
-    let mut i = 0;
-    while i < ALPHABET.len() {
-        letters[ALPHABET[i] as usize] = true;
-        i += 1;
-    }
-    letters
-};
 const KEY_ID_LEN: usize = 8;
 /// 160 bits at 5 bits a letter.
 const SECRET_LEN: usize = 32;
@@ -31,17 +20,11 @@ const DERIVE_CONTEXT: &str = "railbird 2026-11-21 a key that is made of secrets"
 const KEY_LEN_MAX: usize = 80;
 
 /// A key, as it is shown once. `Debug` shows only its id.
+#[derive(derive_more::Debug)]
 pub struct ApiKey {
     key_id: KeyId,
+    #[debug(skip)]
     text: String,
-}
-
-impl fmt::Debug for ApiKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ApiKey")
-            .field("key_id", &self.key_id)
-            .finish_non_exhaustive()
-    }
 }
 
 impl ApiKey {
@@ -62,8 +45,7 @@ impl ApiKey {
 
     fn new(env: &str, key_id: KeyId, secret: [u8; SECRET_LEN]) -> Self {
         let mut text = format!("rb_{env}_{key_id}_{}", letters(&secret));
-        let checksum = checksum(&text);
-        text.push_str(letters(&checksum));
+        text.push_str(letters(&checksum(&text)));
         Self { key_id, text }
     }
 
@@ -90,8 +72,11 @@ pub(super) fn is_of_env(key: &str, env: &str) -> bool {
 }
 
 /// The public id of a key, used in events, lists and commands.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, SerializeDisplay, Deserialize)]
+#[serde(try_from = "String")]
+#[derive(derive_more::Debug, derive_more::Display)]
+#[debug("KeyId({})", self.as_str())]
+#[display("{}", self.as_str())]
 pub struct KeyId([u8; KEY_ID_LEN]);
 
 impl KeyId {
@@ -123,18 +108,6 @@ impl KeyId {
     }
 }
 
-impl fmt::Display for KeyId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-impl fmt::Debug for KeyId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "KeyId({self})")
-    }
-}
-
 impl TryFrom<String> for KeyId {
     type Error = &'static str;
 
@@ -143,27 +116,22 @@ impl TryFrom<String> for KeyId {
     }
 }
 
-impl From<KeyId> for String {
-    fn from(key_id: KeyId) -> Self {
-        key_id.as_str().to_owned()
-    }
-}
-
 /// The SHA-256 of a secret. Its bytes are in a [`blake3::Hash`], which compares in constant time and parses hexadecimal
 /// digits. The time of a look-up reveals nothing useful, as a client cannot choose a hash.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(derive_more::Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
+#[debug("SecretHash {{ .. }}")]
 pub struct SecretHash(blake3::Hash);
 
 impl SecretHash {
     pub fn of(secret: &str) -> Self {
         Self(blake3::Hash::from_bytes(Sha256::digest(secret).into()))
     }
-}
 
-impl fmt::Debug for SecretHash {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SecretHash").finish_non_exhaustive()
+    /// The id of the session whose cookie has this hash, in the form of a key id.
+    pub(super) fn session_id(&self) -> KeyId {
+        let digest = self.0.as_bytes();
+        KeyId(to_letters(std::array::from_fn(|at| digest[at])))
     }
 }
 
@@ -209,7 +177,9 @@ pub fn is_secret(text: &str) -> bool {
 }
 
 fn is_letters(text: &str) -> bool {
-    text.bytes().all(|byte| IS_LETTER[usize::from(byte)])
+    let is_used = |byte: u8| byte.is_ascii_lowercase() && !b"ilou".contains(&byte);
+    text.bytes()
+        .all(|byte| byte.is_ascii_digit() || is_used(byte))
 }
 
 fn random<const LEN: usize>() -> Result<[u8; LEN], getrandom::Error> {
@@ -239,7 +209,15 @@ fn letters(bytes: &[u8]) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::{ApiKey, KeyId, SecretHash};
+    use super::{ALPHABET, ApiKey, KeyId, SecretHash, is_letters};
+
+    #[test]
+    fn the_letters_of_a_text_are_those_of_the_alphabet() {
+        for byte in 0..=u8::MAX {
+            let text = char::from(byte).to_string();
+            assert_eq!(is_letters(&text), ALPHABET.contains(&byte), "{text:?}");
+        }
+    }
 
     #[test]
     fn a_key_contains_its_id_and_has_the_form_that_scanners_recognise() {

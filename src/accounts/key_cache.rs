@@ -1,4 +1,4 @@
-//! [`KeyCache`]: the keys that are valid, as every request checks them.
+//! [`KeyCache`]: the keys and sessions that are valid, as every request checks them.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use crate::limits::Meter;
 use crate::limits::plans::{Plan, Plans};
 use crate::log::{Freshness, Head};
 
-/// The keys that are valid.
+/// The keys that are valid, and the sessions with which pages read the API.
 #[derive(Debug)]
 pub struct KeyCache {
     /// Keys are accepted for this long without a proof that no revocation is missing.
     stale_max: Duration,
     /// The environment whose keys are not accepted.
-    refused_env: Option<&'static str>,
+    pub refused_env: Option<&'static str>,
     uses: Arc<KeyUses>,
     keys: RwLock<CachedKeys>,
     losses: AtomicU64,
@@ -31,6 +31,8 @@ struct CachedKeys {
     /// The plans in force.
     plans: Plans,
     entries: HashMap<KeyId, Arc<KeyEntry>>,
+    /// The quotas of each holder that had a key.
+    meters: HashMap<Holder, Arc<Meter>>,
     /// When keys expire or their overlap ends, first to last.
     ends: BTreeSet<(Moment, KeyId)>,
     /// Whether every valid key is here.
@@ -41,7 +43,7 @@ struct CachedKeys {
     unknown_plans: HashSet<Text>,
 }
 
-/// A key that is valid, until it expires.
+/// A key or a session that is valid, until it expires.
 #[derive(Debug, Clone)]
 pub struct KeyEntry {
     pub key_id: KeyId,
@@ -55,14 +57,6 @@ pub struct KeyEntry {
     /// When it expires or its overlap ends, if ever.
     pub valid_until: Option<Moment>,
     hash: SecretHash,
-}
-
-/// Compares everything but the counts.
-impl PartialEq for KeyEntry {
-    fn eq(&self, other: &Self) -> bool {
-        let all = |entry: &Self| (entry.key_id, entry.valid_until, entry.hash);
-        all(self) == all(other) && self.holder == other.holder && self.plan == other.plan
-    }
 }
 
 /// Why a key is rejected.
@@ -92,17 +86,8 @@ impl KeyCache {
             stale_max,
             refused_env: None,
             uses: Arc::default(),
-            keys: RwLock::new(CachedKeys::new(plans, Freshness::new())),
+            keys: RwLock::new(CachedKeys::new(plans, Freshness::default())),
             losses: AtomicU64::default(),
-        }
-    }
-
-    /// Accepts no keys of an environment.
-    #[must_use]
-    pub fn refusing(self, refused_env: Option<&'static str>) -> Self {
-        Self {
-            refused_env,
-            ..self
         }
     }
 
@@ -120,12 +105,23 @@ impl KeyCache {
         self.count_loss(keys);
     }
 
-    /// Looks up a key and compares its hash in constant time.
+    /// Looks up a key.
     pub fn check(&self, key: &str) -> Result<Arc<KeyEntry>, Refusal> {
         let key_id = KeyId::of_key(key).ok_or(Refusal::Malformed)?;
         if self.refused_env.is_some_and(|env| is_of_env(key, env)) {
             return Err(Refusal::NotValid);
         }
+        self.find(key_id, SecretHash::of(key))
+    }
+
+    /// Looks up the session of a cookie.
+    pub fn check_session(&self, cookie: &str) -> Result<Arc<KeyEntry>, Refusal> {
+        let hash = SecretHash::of(cookie);
+        self.find(hash.session_id(), hash)
+    }
+
+    /// Looks up an id and compares its hash in constant time.
+    fn find(&self, key_id: KeyId, hash: SecretHash) -> Result<Arc<KeyEntry>, Refusal> {
         let keys = self.keys.read();
         if keys.complete && keys.freshness.age() > self.stale_max {
             return Err(Refusal::Stale);
@@ -138,7 +134,7 @@ impl KeyCache {
             });
         };
         drop(keys);
-        let is_valid = entry.hash == SecretHash::of(key) && entry.is_valid();
+        let is_valid = entry.hash == hash && entry.is_valid();
         is_valid.then_some(entry).ok_or(Refusal::NotValid)
     }
 
@@ -175,7 +171,7 @@ impl KeyCache {
     pub fn is_without_live_odds(&self, key_id: KeyId) -> bool {
         let keys = self.keys.read();
         let entry = keys.entries.get(&key_id);
-        entry.is_some_and(|entry| entry.meter.plan().connections.is_none())
+        entry.is_some_and(|entry| entry.meter.plan.connections.is_none())
     }
 
     /// A counter of removed and replaced keys. While it stays the same, open connections need no check.
@@ -195,15 +191,17 @@ impl KeyCache {
 
     /// The number of valid keys.
     pub fn count(&self) -> usize {
-        self.keys.read().entries.len()
+        let keys = self.keys.read();
+        let is_key = |entry: &&Arc<KeyEntry>| !matches!(entry.holder, Holder::Pages(_));
+        keys.entries.values().filter(is_key).count()
     }
 
     /// Replaces the cache by all valid keys of a ledger, and marks it as complete.
     pub fn fill(&self, ledger: &Ledger, now: Moment) {
         let mut keys = self.keys.write();
         *keys = keys.cleared();
-        for (key_id, _) in ledger.keys() {
-            keys.insert(self, ledger, key_id, now, &[]);
+        for key_id in ledger.ids() {
+            keys.insert(self, ledger, key_id, now);
         }
         keys.complete = true;
         self.count_loss(keys);
@@ -212,24 +210,20 @@ impl KeyCache {
     /// Updates the keys that changed in a ledger.
     pub(super) fn update(&self, ledger: &Ledger, changed: &[KeyId], now: Moment) {
         let mut keys = self.keys.write();
-        let removed: Vec<_> = changed.iter().filter_map(|id| keys.remove(*id)).collect();
+        let mut is_loss = false;
         for key_id in changed {
-            keys.insert(self, ledger, *key_id, now, &removed);
+            is_loss |= keys.remove(*key_id);
+            keys.insert(self, ledger, *key_id, now);
         }
-        if !removed.is_empty() {
+        if is_loss {
             self.count_loss(keys);
         }
     }
 
     /// Removes the keys that have expired.
     pub(super) fn remove_expired(&self, now: Moment) {
-        if self
-            .keys
-            .read()
-            .ends
-            .first()
-            .is_none_or(|(end, _)| *end > now)
-        {
+        let next = self.keys.read().ends.first().copied();
+        if next.is_none_or(|(end, _)| end > now) {
             return;
         }
         let mut keys = self.keys.write();
@@ -253,11 +247,6 @@ impl KeyCache {
         drop(keys);
         self.losses.fetch_add(1, Ordering::Release);
     }
-
-    #[cfg(test)]
-    pub(super) fn entries(&self) -> HashMap<KeyId, Arc<KeyEntry>> {
-        self.keys.read().entries.clone()
-    }
 }
 
 impl CachedKeys {
@@ -265,6 +254,7 @@ impl CachedKeys {
         Self {
             plans,
             entries: HashMap::new(),
+            meters: HashMap::new(),
             ends: BTreeSet::new(),
             complete: false,
             freshness,
@@ -280,61 +270,50 @@ impl CachedKeys {
     fn replace_plans(&mut self, plans: Plans) {
         self.plans = plans;
         self.unknown_plans.clear();
-        let mut meters: HashMap<Holder, Arc<Meter>> = HashMap::new();
         for (key_id, entry) in std::mem::take(&mut self.entries) {
-            let meter = match meters.get(&entry.holder) {
-                Some(meter) => Arc::clone(meter),
-                None => {
-                    let plan = self.plan(&entry.plan);
-                    let is_same = plan == *entry.meter.plan();
-                    let meter = if is_same {
-                        Arc::clone(&entry.meter)
-                    } else {
-                        Arc::new(Meter::new(plan))
-                    };
-                    meters.insert(entry.holder.clone(), Arc::clone(&meter));
-                    meter
-                }
-            };
             let entry = KeyEntry {
-                meter,
+                meter: self.meter(&entry.holder, &entry.plan),
                 ..KeyEntry::clone(&entry)
             };
             self.entries.insert(key_id, Arc::new(entry));
         }
     }
 
-    /// Inserts a key of a ledger if it is valid. Keys of one holder share a meter while the plan stays the same;
-    /// `removed` are the entries that this update replaces.
-    fn insert(
-        &mut self,
-        cache: &KeyCache,
-        ledger: &Ledger,
-        key_id: KeyId,
-        now: Moment,
-        removed: &[Arc<KeyEntry>],
-    ) {
-        let key = ledger.key(key_id).filter(|key| key.is_valid(now));
-        let account = key.and_then(|key| ledger.account(&key.holder));
-        let Some((key, account)) = key.zip(account) else {
+    /// Inserts a key or a session of a ledger if it is valid.
+    fn insert(&mut self, cache: &KeyCache, ledger: &Ledger, key_id: KeyId, now: Moment) {
+        let Some((hash, holder, plan, valid_until)) = ledger.admitted(key_id, now) else {
             return;
         };
-        let siblings = account.keys.iter().filter_map(|id| self.entries.get(id));
-        let meter = siblings
-            .chain(removed)
-            .find(|other| other.holder == key.holder && other.plan == account.plan)
-            .map(|other| Arc::clone(&other.meter));
+        let use_counter = match holder {
+            Holder::Pages(_) => Arc::default(),
+            Holder::Key(_) | Holder::Subscription(_) => cache.uses.counter(key_id),
+        };
         let entry = KeyEntry {
             key_id,
-            holder: key.holder.clone(),
-            plan: account.plan.clone(),
-            meter: meter.unwrap_or_else(|| Arc::new(Meter::new(self.plan(&account.plan)))),
-            use_counter: cache.uses.counter(key_id),
-            valid_until: key.valid_until(),
-            hash: key.hash,
+            meter: self.meter(&holder, &plan),
+            holder,
+            plan,
+            use_counter,
+            valid_until,
+            hash,
         };
-        self.ends.extend(entry.valid_until.map(|end| (end, key_id)));
+        self.ends.extend(valid_until.map(|end| (end, key_id)));
         self.entries.insert(key_id, Arc::new(entry));
+    }
+
+    /// The quotas of a holder. They last while its plan stays the same.
+    fn meter(&mut self, holder: &Holder, plan: &Text) -> Arc<Meter> {
+        let plan = match (self.plan(plan), holder) {
+            (plan, Holder::Pages(_)) => Arc::new(plan.of_pages()),
+            (plan, _) => plan,
+        };
+        let known = self.meters.get(holder);
+        if let Some(meter) = known.filter(|meter| meter.plan == plan) {
+            return Arc::clone(meter);
+        }
+        let meter = Arc::new(Meter::new(plan));
+        self.meters.insert(holder.clone(), Arc::clone(&meter));
+        meter
     }
 
     /// The plan of a name, or the tightest plan if it is not configured.
@@ -351,18 +330,22 @@ impl CachedKeys {
         Arc::new(self.plans.tightest(name.clone()))
     }
 
-    fn remove(&mut self, key_id: KeyId) -> Option<Arc<KeyEntry>> {
-        let entry = self.entries.remove(&key_id)?;
-        if let Some(end) = entry.valid_until {
+    /// Removes a key, and returns whether it was there.
+    fn remove(&mut self, key_id: KeyId) -> bool {
+        let removed = self.entries.remove(&key_id);
+        let end = removed.as_ref().and_then(|entry| entry.valid_until);
+        if let Some(end) = end {
             self.ends.remove(&(end, key_id));
         }
-        Some(entry)
+        removed.is_some()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
     use std::net::IpAddr;
+    use std::sync::Arc;
 
     use events::Text;
     use jiff::SignedDuration;
@@ -370,8 +353,22 @@ mod tests {
     use super::{KeyCache, KeyEntry, Meter, Refusal};
     use crate::accounts::now;
     use crate::accounts::tests::{Stream, key_cache};
-    use crate::accounts::{ApiKey, Fact, KeyIssued, KeyRevoked, KeyRotated, PlanChanged};
+    use crate::accounts::{ApiKey, Fact, KeyId, KeyIssued, KeyRevoked, KeyRotated, PlanChanged};
     use crate::limits::plans::Plans;
+
+    /// Compares everything but the counts.
+    impl PartialEq for KeyEntry {
+        fn eq(&self, other: &Self) -> bool {
+            let all = |entry: &Self| (entry.key_id, entry.valid_until, entry.hash);
+            all(self) == all(other) && self.holder == other.holder && self.plan == other.plan
+        }
+    }
+
+    impl KeyCache {
+        pub(in crate::accounts) fn entries(&self) -> HashMap<KeyId, Arc<KeyEntry>> {
+            self.keys.read().entries.clone()
+        }
+    }
 
     fn issued(key: &ApiKey, lasts: Option<SignedDuration>) -> Fact {
         let expires_at = lasts.map(|lasts| (now().timestamp() + lasts).into());
@@ -596,7 +593,7 @@ mod tests {
         change("of another file", 2);
         let entry = cache.check(one.reveal()).expect("valid");
         assert_eq!(entry.plan.as_str(), "of another file");
-        let plan = entry.meter.plan();
+        let plan = &entry.meter.plan;
         assert_eq!(plan.name.as_str(), "of another file");
         assert_eq!(plan.requests_per_minute.map(u32::from), Some(60));
     }

@@ -4,7 +4,6 @@
 //! `KEY_USE`, so a process that starts again within a day continues the count. To read a message again changes nothing.
 
 use std::collections::{HashMap, HashSet};
-use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
@@ -56,22 +55,20 @@ fn day(moment: Moment) -> Date {
 }
 
 /// A process that counts the use of keys, by a random number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, derive_more::Display, Clone, Copy, PartialEq, Eq)]
+#[display("{_0:016x}")]
 pub(super) struct ProcessId(u64);
 
-impl ProcessId {
-    fn random() -> Self {
+/// A random one.
+impl Default for ProcessId {
+    fn default() -> Self {
         Self(RandomState::new().hash_one("process"))
-    }
-
-    fn parse(text: &str) -> Option<Self> {
-        u64::from_str_radix(text, 16).ok().map(Self)
     }
 }
 
-impl fmt::Display for ProcessId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016x}", self.0)
+impl ProcessId {
+    fn parse(text: &str) -> Option<Self> {
+        u64::from_str_radix(text, 16).ok().map(Self)
     }
 }
 
@@ -124,8 +121,7 @@ impl UsesByProcess {
     }
 
     fn of_process(&self, key_id: KeyId, process: ProcessId) -> Option<KeyUse> {
-        let mut uses = self.0.get(&key_id)?.iter();
-        let (_, found) = uses.find(|(of, _)| *of == process)?;
+        let (_, found) = self.0.get(&key_id)?.iter().find(|(of, _)| *of == process)?;
         Some(*found)
     }
 
@@ -140,7 +136,7 @@ impl UsesByProcess {
 }
 
 /// The use of keys by this process, as it is counted, and by all others, as they have written it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct KeyUses {
     process: ProcessId,
     uses: Mutex<CountedUses>,
@@ -154,15 +150,6 @@ struct CountedUses {
     known: UsesByProcess,
     /// The keys whose use by this process is newer than the stream has it.
     unwritten: HashSet<KeyId>,
-}
-
-impl Default for KeyUses {
-    fn default() -> Self {
-        Self {
-            process: ProcessId::random(),
-            uses: Mutex::default(),
-        }
-    }
 }
 
 impl KeyUses {

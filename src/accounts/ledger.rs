@@ -1,4 +1,5 @@
-//! [`Ledger`]: the state of the stream `ACCOUNTS`: keys, accounts, subscriptions, mails and sessions.
+//! [`Ledger`]: the state of the stream `ACCOUNTS`: keys, accounts, subscriptions, mails and sessions, and the record of
+//! the service.
 //!
 //! A pure, synchronous and total fold. An event that is not possible in the current state (the rotation of a revoked
 //! key, an attempt of a mail that was not requested) changes nothing, and neither does a repeated event. Mails have no
@@ -11,20 +12,21 @@ use events::{Moment, Text};
 use jiff::Timestamp;
 use projections::StoredMessage;
 
+use super::decide::{SESSION_READS, after};
 use super::event::{
-    AccountEvent, AccountEventError, AddressErased, Fact, KeyIssued, KeyRevoked, KeyRotated, Link,
-    LinkRequested, MailAttempted, MailDelivered, MailFailed, PlanChanged, SessionStarted,
-    SubscriptionApproved, SubscriptionForgotten, SubscriptionKeyIssued, SubscriptionRequested,
+    AccountEvent, AccountEventError, Fact, KeyIssued, KeyRevoked, KeyRotated, Link, LinkRequested,
+    MailAttempted, MailDelivered, MailFailed, PlanChanged, SessionStarted, SubscriptionApproved,
+    SubscriptionKeyIssued, SubscriptionRequested,
 };
 use super::state::{
     Account, AccountSession, Change, Holder, Key, KeyState, MAILBOX_DEFERRED, Mail, MailContent,
     MailState, Revocation, Rotation, Subscription, SubscriptionState,
 };
-use super::{AccountSubject, Actor, KeyId, MailId, SecretHash, SubscriptionId};
+use super::{AccountSubject, Actor, KeyId, MailId, SecretHash, ServiceRecord, SubscriptionId};
 
 const ENDED: &str = "the subscription ended";
 
-/// Keys, accounts, subscriptions, mails and sessions at one position of the stream.
+/// The state at one position of the stream.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ledger {
     seq: u64,
@@ -38,8 +40,10 @@ pub struct Ledger {
     open_mails: BTreeSet<MailId>,
     /// The links that were not used, by the mail of their last attempt.
     links: BTreeMap<MailId, Link>,
-    /// The sessions that did not end, by the hash of their cookie.
-    sessions: HashMap<SecretHash, AccountSession>,
+    /// The sessions that did not end, by their ids.
+    sessions: HashMap<KeyId, AccountSession>,
+    /// Incidents of the service, and planned maintenance.
+    pub(crate) record: ServiceRecord,
     /// The sequence of the last event on each subject.
     last_seqs: HashMap<Box<str>, u64>,
 }
@@ -51,7 +55,7 @@ struct Folding {
     /// The log's clock.
     recorded_at: Moment,
     actor: Actor,
-    /// The keys that the event changed.
+    /// The keys and sessions that the event changed.
     changed: Vec<KeyId>,
 }
 
@@ -72,10 +76,11 @@ impl Folding {
 }
 
 impl Ledger {
-    /// Folds a message of the stream, and returns the keys that are new, on another plan, or valid for another time
-    /// than before. A message that this version cannot decode changes nothing but the sequences.
+    /// Folds a message of the stream, and returns the keys and sessions that are new, on another plan, or valid for
+    /// another time than before. A message that this version cannot decode changes nothing but the sequences.
     pub fn fold(&mut self, message: StoredMessage<'_>) -> Result<Vec<KeyId>, AccountEventError> {
         self.seq = message.seq;
+        self.record.began_at.get_or_insert(message.recorded_at);
         self.last_seqs.insert(message.subject.into(), message.seq);
         let event = AccountEvent::decode(message.subject, message.payload)?;
         let mut folding = Folding {
@@ -90,19 +95,27 @@ impl Ledger {
             Fact::KeyRevoked(fact) => self.revoke(&mut folding, fact),
             Fact::PlanChanged(fact) => self.change_plan(&mut folding, fact),
             Fact::SubscriptionRequested(fact) => self.subscribe(&folding, fact),
-            Fact::SubscriptionApproved(fact) => self.approve(&folding, fact),
+            Fact::SubscriptionApproved(fact) => self.approve(&mut folding, fact),
             Fact::SubscriptionKeyIssued(fact) => self.issue_to_subscriber(&mut folding, fact),
             Fact::LinkRequested(fact) => self.request_link(&folding, fact),
             Fact::SubscriptionSuppressed(fact) => {
-                self.suppress(&mut folding, &fact.subscription_id);
+                self.suppress(&mut folding, &fact.subscription_id)
             }
-            Fact::SubscriptionForgotten(fact) => self.forget(&mut folding, &fact),
-            Fact::AddressErased(fact) => self.erased(fact),
+            Fact::SubscriptionForgotten(fact) => {
+                self.forget(&mut folding, &fact.subscription_id, fact.generation);
+            }
+            Fact::AddressErased(fact) => {
+                let erased = (fact.subscription_id, fact.generation);
+                self.to_erase.remove(&erased);
+            }
             Fact::MailAttempted(fact) => self.attempt(&folding, fact),
             Fact::MailDelivered(fact) => self.deliver(&folding, &fact),
             Fact::MailFailed(fact) => self.fail(&folding, fact),
-            Fact::SessionStarted(fact) => self.start_session(&folding, fact),
-            Fact::SessionEnded(fact) => self.end_session(&folding, &fact.mail_id),
+            Fact::SessionStarted(fact) => self.start_session(&mut folding, fact),
+            Fact::SessionEnded(fact) => self.end_session(&mut folding, &fact.mail_id),
+            Fact::IncidentNoted(fact) => self.record.note(fact, folding.recorded_at),
+            Fact::MaintenancePlanned(fact) => self.record.plan(fact, folding.recorded_at),
+            Fact::MaintenanceCancelled(fact) => self.record.cancel(&fact, folding.recorded_at),
         }
         Ok(folding.changed)
     }
@@ -135,7 +148,11 @@ impl Ledger {
             return;
         }
         let account = self.accounts.entry(key.holder.clone());
-        account.or_insert(Account::on(plan)).keys.push(key_id);
+        let new = || Account {
+            plan,
+            ..Account::default()
+        };
+        account.or_insert_with(new).keys.push(key_id);
         self.keys.insert(key_id, key);
         folding.changed.push(key_id);
     }
@@ -165,7 +182,7 @@ impl Ledger {
         self.add(folding, new_key_id, new, Text::default());
         folding.changed.push(key_id);
         if let Holder::Subscription(id) = holder {
-            self.lock_out(folding, &id);
+            self.lock_out(folding, &id, folding.actor.session().cloned());
             let mail_id = MailId::because(format_args!("key {key_id} was rotated"));
             let old = key_id;
             let new = new_key_id;
@@ -178,7 +195,7 @@ impl Ledger {
         let Some(Holder::Subscription(id)) = self.revoke_key(folding, key_id, fact.reason) else {
             return;
         };
-        self.lock_out(folding, &id);
+        self.lock_out(folding, &id, folding.actor.session().cloned());
         let mail_id = MailId::because(format_args!("key {key_id} was revoked"));
         self.announce(folding, mail_id, &id, Change::KeyRevoked(key_id));
         let is_by_operator = matches!(folding.actor, Actor::Operator { .. });
@@ -220,6 +237,7 @@ impl Ledger {
         account.plan_revision = fact.revision;
         folding.changed.extend(&account.keys);
         if let Holder::Subscription(id) = holder {
+            folding.changed.extend(self.sessions_of(&id));
             let mail_id = MailId::because(format_args!("plan {} of {id}", fact.revision));
             self.announce(folding, mail_id, &id, Change::PlanChanged(fact.plan));
         }
@@ -254,12 +272,11 @@ impl Ledger {
         };
         self.subscriptions.insert(id.clone(), subscription);
         let account = self.accounts.entry(Holder::Subscription(id.clone()));
-        let account = account.or_insert_with(|| Account::on(Text::default()));
-        account.plan = fact.plan;
+        account.or_default().plan = fact.plan;
         self.request_mail(folding, mail_id, &id, MailContent::Confirmation);
     }
 
-    fn approve(&mut self, folding: &Folding, fact: SubscriptionApproved) {
+    fn approve(&mut self, folding: &mut Folding, fact: SubscriptionApproved) {
         let id = fact.subscription_id;
         let revision = fact.revision;
         let Some(subscription) = self.subscriptions.get_mut(&id) else {
@@ -270,8 +287,10 @@ impl Ledger {
         }
         subscription.approval_revision = revision;
         subscription.approved_at.get_or_insert(folding.time);
+        let confirmed_at = subscription.confirmed_at;
+        folding.changed.extend(self.sessions_of(&id));
         // Before that, the link in the mail on its way leads to a subscription that is approved.
-        if subscription.confirmed_at.is_some() {
+        if confirmed_at.is_some() {
             let mail_id = MailId::because(format_args!("approval {revision} of {id}"));
             self.request_mail(folding, mail_id, &id, MailContent::Approved);
         }
@@ -297,39 +316,29 @@ impl Ledger {
     fn suppress(&mut self, folding: &mut Folding, id: &SubscriptionId) {
         // The holder of a confirmed address can leave, or sign out.
         let is_unconfirmed = |known: &&mut Subscription| known.confirmed_at.is_none();
-        let known = self.subscriptions.get_mut(id).filter(is_unconfirmed);
-        if let Some(subscription) = known {
+        if let Some(subscription) = self.subscriptions.get_mut(id).filter(is_unconfirmed) {
             subscription.suppressed_at.get_or_insert(folding.time);
             let generation = subscription.generation;
-            let subscription_id = id.clone();
-            let fact = SubscriptionForgotten {
-                subscription_id,
-                generation,
-            };
-            self.forget(folding, &fact);
+            self.forget(folding, id, generation);
         }
     }
 
-    fn forget(&mut self, folding: &mut Folding, fact: &SubscriptionForgotten) {
-        let id = &fact.subscription_id;
+    fn forget(&mut self, folding: &mut Folding, id: &SubscriptionId, generation: u32) {
         let is_meant = |known: &&mut Subscription| {
-            known.generation == fact.generation && known.forgotten_at.is_none()
+            known.generation == generation && known.forgotten_at.is_none()
         };
         let Some(subscription) = self.subscriptions.get_mut(id).filter(is_meant) else {
             return;
         };
         subscription.forgotten_at = Some(folding.time);
-        self.to_erase.insert((id.clone(), fact.generation));
+        self.to_erase.insert((id.clone(), generation));
         let account = self.accounts.get(&Holder::Subscription(id.clone()));
         let keys = account.map_or_else(Vec::new, |account| account.keys.clone());
         let reason = Text::parse(ENDED).unwrap_or_default();
         for key_id in keys {
             self.revoke_key(folding, key_id, reason.clone());
         }
-        self.sessions
-            .retain(|_, other| other.subscription_id != *id);
-        self.links
-            .retain(|mail, _| self.mails[mail].subscription_id != *id);
+        self.lock_out(folding, id, None);
         self.open_mails.retain(|mail_id| {
             let mail = self.mails.get_mut(mail_id);
             let Some(mail) = mail.filter(|mail| mail.subscription_id == *id) else {
@@ -340,30 +349,35 @@ impl Ledger {
         });
     }
 
-    fn erased(&mut self, fact: AddressErased) {
-        self.to_erase
-            .remove(&(fact.subscription_id, fact.generation));
-    }
-
-    /// Ends the links and sessions of a subscription, but for the session of the actor: a stranger who has another one
-    /// may be the reason for the change.
-    fn lock_out(&mut self, folding: &Folding, id: &SubscriptionId) {
-        let kept = folding.actor.session();
-        self.sessions.retain(|_, other| {
-            other.subscription_id != *id || kept.is_some_and(|kept| *kept == other.mail_id)
+    /// Ends the links and sessions of a subscription, but for one session, that of the actor: a stranger who has
+    /// another one may be the reason for the change.
+    fn lock_out(&mut self, folding: &mut Folding, id: &SubscriptionId, kept: Option<MailId>) {
+        self.end_sessions(folding, |session| {
+            session.subscription_id == *id && kept.as_ref() != Some(&session.mail_id)
         });
         self.links
             .retain(|mail, _| self.mails[mail].subscription_id != *id);
     }
 
-    fn start_session(&mut self, folding: &Folding, fact: SessionStarted) {
+    fn end_sessions(&mut self, folding: &mut Folding, ends: impl Fn(&AccountSession) -> bool) {
+        let ended = self.sessions.extract_if(|_, session| ends(session));
+        folding.changed.extend(ended.map(|(id, _)| id));
+    }
+
+    fn sessions_of(&self, id: &SubscriptionId) -> impl Iterator<Item = KeyId> {
+        let sessions = self.sessions.iter();
+        let of_it = sessions.filter(move |(_, session)| session.subscription_id == *id);
+        of_it.map(|(id, _)| *id)
+    }
+
+    fn start_session(&mut self, folding: &mut Folding, fact: SessionStarted) {
         let now = folding.recorded_at;
+        self.end_sessions(folding, |session| session.reads_until <= now);
         let link = self.links.remove(&fact.mail_id);
         let is_usable = link.is_some_and(|link| link.expires_at > now);
         let Some(mail) = self.mails.get(&fact.mail_id).filter(|_| is_usable) else {
             return;
         };
-        self.sessions.retain(|_, other| other.expires_at > now);
         let subscription_id = mail.subscription_id.clone();
         self.note_arrival(folding, &fact.mail_id);
         if let Some(subscription) = self.subscriptions.get_mut(&subscription_id) {
@@ -372,14 +386,18 @@ impl Ledger {
         let session = AccountSession {
             subscription_id,
             mail_id: fact.mail_id,
+            hash: fact.sha256,
             expires_at: fact.expires_at,
+            reads_until: after(now, SESSION_READS),
         };
-        self.sessions.insert(fact.sha256, session);
+        let id = fact.sha256.session_id();
+        folding.changed.push(id);
+        self.sessions.insert(id, session);
     }
 
-    fn end_session(&mut self, folding: &Folding, mail_id: &MailId) {
+    fn end_session(&mut self, folding: &mut Folding, mail_id: &MailId) {
         self.links.remove(mail_id);
-        self.sessions.retain(|_, other| other.mail_id != *mail_id);
+        self.end_sessions(folding, |session| session.mail_id == *mail_id);
         self.note_arrival(folding, mail_id);
     }
 
@@ -436,7 +454,8 @@ impl Ledger {
     }
 
     fn attempt(&mut self, folding: &Folding, fact: MailAttempted) {
-        let is_next = |mail: &&mut Mail| !mail.is_closed() && fact.attempt > mail.attempts;
+        let is_open = self.open_mails.contains(&fact.mail_id);
+        let is_next = |mail: &&mut Mail| is_open && fact.attempt > mail.attempts;
         let Some(mail) = self.mails.get_mut(&fact.mail_id).filter(is_next) else {
             return;
         };
@@ -526,13 +545,10 @@ impl Ledger {
 
     /// The subscriptions that were not confirmed, with the time of the last request for a link.
     pub fn unconfirmed(&self) -> impl Iterator<Item = (&SubscriptionId, Timestamp)> {
-        let is_unconfirmed = |known: &Subscription| known.state() == SubscriptionState::Unconfirmed;
-        let open = self
-            .subscriptions()
-            .filter(move |(_, known)| is_unconfirmed(known));
-        open.filter_map(|(id, known)| {
+        self.subscriptions().filter_map(|(id, known)| {
+            let is_unconfirmed = known.state() == SubscriptionState::Unconfirmed;
             let last = self.mails.get(&known.link_mail)?;
-            Some((id, last.requested_at.timestamp()))
+            is_unconfirmed.then(|| (id, last.requested_at.timestamp()))
         })
     }
 
@@ -560,20 +576,37 @@ impl Ledger {
         self.links.contains_key(mail_id)
     }
 
-    /// The session of a cookie.
+    /// The session of a cookie. The account can be changed until it [expires](AccountSession::expires_at).
     pub fn session(&self, cookie: &str, now: Moment) -> Option<&AccountSession> {
-        let session = self.sessions.get(&SecretHash::of(cookie));
-        session.filter(|session| session.expires_at > now)
+        let hash = SecretHash::of(cookie);
+        let session = self.sessions.get(&hash.session_id());
+        session.filter(|session| session.hash == hash && session.reads_until > now)
     }
 
-    /// The links and sessions that work, in an order of their own.
-    #[cfg(test)]
-    pub(super) fn access(&self) -> String {
-        let sessions = self.sessions.values().map(|of| (&of.mail_id, of));
-        let sessions: BTreeMap<_, _> = sessions.collect();
-        let of_link = |mail_id: &MailId| self.mails[mail_id].subscription_id.to_string();
-        let links = self.links.iter().map(|(id, link)| (id, of_link(id), link));
-        format!("{sessions:?} {:?}", links.collect::<Vec<_>>())
+    /// The ids of all keys and sessions.
+    pub(super) fn ids(&self) -> impl Iterator<Item = KeyId> {
+        self.keys.keys().chain(self.sessions.keys()).copied()
+    }
+
+    /// The hash, the holder, the plan and the end of the key or session with an id, if it may read the API.
+    pub(super) fn admitted(
+        &self,
+        id: KeyId,
+        now: Moment,
+    ) -> Option<(SecretHash, Holder, Text, Option<Moment>)> {
+        if let Some(key) = self.keys.get(&id) {
+            let account = self.accounts.get(&key.holder);
+            let account = account.filter(|_| key.is_valid(now))?;
+            let (holder, plan) = (key.holder.clone(), account.plan.clone());
+            return Some((key.hash, holder, plan, key.valid_until()));
+        }
+        let session = self.sessions.get(&id)?;
+        let id = &session.subscription_id;
+        let is_active = self.subscriptions.get(id)?.is_active() && session.reads_until > now;
+        let account = self.accounts.get(&Holder::Subscription(id.clone()));
+        let plan = account.filter(|_| is_active)?.plan.clone();
+        let end = Some(session.reads_until);
+        Some((session.hash, Holder::Pages(id.clone()), plan, end))
     }
 
     /// The number of mails that are waiting, and the age of the oldest that does not wait for its recipient's mailbox.
@@ -591,5 +624,23 @@ impl Ledger {
     pub fn open_mails(&self) -> impl Iterator<Item = (&MailId, &Mail)> {
         let ids = self.open_mails.iter();
         ids.filter_map(|id| self.mails.get_key_value(id))
+    }
+}
+
+#[cfg(test)]
+mod testing {
+    use std::collections::BTreeMap;
+
+    use super::{Ledger, MailId};
+
+    impl Ledger {
+        /// The links and sessions that work, in an order of their own.
+        pub(in crate::accounts) fn access(&self) -> String {
+            let sessions = self.sessions.values().map(|of| (&of.mail_id, of));
+            let sessions: BTreeMap<_, _> = sessions.collect();
+            let of_link = |mail_id: &MailId| self.mails[mail_id].subscription_id.to_string();
+            let links = self.links.iter().map(|(id, link)| (id, of_link(id), link));
+            format!("{sessions:?} {:?}", links.collect::<Vec<_>>())
+        }
     }
 }

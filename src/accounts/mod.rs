@@ -2,10 +2,10 @@
 //! keys.
 //!
 //! [`ApiKey`] is a key, [`AccountEvent`] a change of a key, subscription, mail or session, [`Ledger`] the current
-//! state, and [`KeyCache`] the keys that requests are checked against. [`AccountCommands`] appends events, and
-//! [`AddressBook`] keeps what decrypts the addresses in them. [`KeyUses`] is the use of keys, which [`UseLog`] keeps in
-//! a stream of its own. Only the hash of a key is stored; the key itself exists on the page or the terminal that
-//! requested it, and nowhere else.
+//! state, and [`KeyCache`] the keys that requests are checked against. [`ServiceRecord`] has the incidents of the
+//! service, which its users see. [`AccountCommands`] appends events, and [`AddressBook`] keeps what decrypts the
+//! addresses in them. [`KeyUses`] is the use of keys, which [`UseLog`] keeps in a stream of its own. Only the hash of a
+//! key is stored; the key itself exists on the page or the terminal that requested it, and nowhere else.
 
 mod actor;
 mod address_book;
@@ -19,6 +19,7 @@ mod key_cache;
 mod key_uses;
 mod ledger;
 mod revocations;
+mod service_record;
 mod state;
 mod subject;
 #[cfg(test)]
@@ -27,17 +28,19 @@ mod use_counter;
 mod use_log;
 
 pub use actor::Actor;
-pub use address_book::{AddressBook, AddressError, SealedEmail};
+pub use address_book::{AddressBook, SealedEmail};
 pub use commands::AccountCommands;
 pub use decide::{
-    CommandError, LINK_LASTS, RESEND_AFTER, SESSION_LASTS, UNCONFIRMED_KEPT, new_link,
+    CommandError, LINK_LASTS, RESEND_AFTER, SESSION_LASTS, SESSION_READS, UNCONFIRMED_KEPT,
+    new_link,
 };
 pub use email::Email;
 pub use event::{
-    AccountEvent, AccountEventError, AddressErased, Fact, KeyIssued, KeyRevoked, KeyRotated, Link,
-    LinkRequested, MailAttempted, MailDelivered, MailFailed, PlanChanged, SessionEnded,
-    SessionStarted, SubscriptionApproved, SubscriptionForgotten, SubscriptionKeyIssued,
-    SubscriptionRequested, SubscriptionSuppressed,
+    AccountEvent, AccountEventError, AddressErased, Fact, IncidentNoted, KeyIssued, KeyRevoked,
+    KeyRotated, Link, LinkRequested, MailAttempted, MailDelivered, MailFailed,
+    MaintenanceCancelled, MaintenancePlanned, PlanChanged, SessionEnded, SessionStarted,
+    SubscriptionApproved, SubscriptionForgotten, SubscriptionKeyIssued, SubscriptionRequested,
+    SubscriptionSuppressed,
 };
 pub use follow::{follow, read};
 pub use key::{ApiKey, DEV_ENV, KeyId, SecretHash, derive_secret, is_secret, random_secret};
@@ -45,11 +48,13 @@ pub use key_cache::{KeyCache, KeyEntry, Refusal};
 pub use key_uses::{KeyUse, KeyUses, UsesByProcess};
 pub use ledger::Ledger;
 pub use revocations::Revocations;
+pub(crate) use service_record::{CONTINUES_WITHIN, DAYS_MAX, Incident, Incidents, Maintenance};
+pub use service_record::{IncidentKind, ServiceRecord};
 pub use state::{
     Account, AccountSession, Change, Holder, Key, KeyState, MAILBOX_DEFERRED, Mail, MailContent,
     MailState, Revocation, Rotation, Subscription, SubscriptionState,
 };
-pub use subject::{AccountSubject, MailId, SubscriptionId};
+pub use subject::{AccountSubject, MailId, MaintenanceId, SubscriptionId};
 pub(crate) use use_counter::SocketUse;
 pub use use_counter::UseCounter;
 pub use use_log::{UseLog, WRITE_USE_EVERY, read_uses};

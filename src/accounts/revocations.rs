@@ -32,12 +32,8 @@ pub struct Revocations {
     writing: Option<Writing>,
 }
 
-/// A record that is being written. On a disk that hangs this never ends.
-#[derive(Debug)]
-struct Writing {
-    record: Record,
-    done: JoinHandle<io::Result<()>>,
-}
+/// A record that is being written, and the end of that. On a disk that hangs there is none.
+type Writing = (Record, JoinHandle<io::Result<()>>);
 
 /// The content of the file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,15 +95,14 @@ impl Revocations {
 
     /// The events that a ledger lacks: without them, what has ended is valid in it.
     pub(super) fn missing_from(&self, ledger: &Ledger, now: Moment) -> Vec<Fact> {
-        let is_revived = |id: &SubscriptionId| {
-            let forgotten = self.known.subscriptions.get(id);
-            let subscription = ledger.subscription(id).filter(|known| {
-                known.forgotten_at.is_none() && forgotten.is_some_and(|&of| known.generation <= of)
-            });
-            subscription.map(|known| known.generation)
+        let revived = |id: &SubscriptionId| {
+            let forgotten = self.known.subscriptions.get(id)?;
+            let known = ledger.subscription(id)?;
+            let is_revived = known.forgotten_at.is_none() && known.generation <= *forgotten;
+            is_revived.then_some(known.generation)
         };
         let subscriptions = self.known.subscriptions.keys().filter_map(|id| {
-            let generation = is_revived(id)?;
+            let generation = revived(id)?;
             let subscription_id = id.clone();
             Some(Fact::from(SubscriptionForgotten {
                 subscription_id,
@@ -118,7 +113,7 @@ impl Revocations {
             let key = ledger.key(*key_id).filter(|key| key.is_valid(now))?;
             // It ends with its subscription.
             let ends_anyway =
-                matches!(&key.holder, Holder::Subscription(id) if is_revived(id).is_some());
+                matches!(&key.holder, Holder::Subscription(id) if revived(id).is_some());
             let has_ended = end.is_none_or(|end| end <= now) && !ends_anyway;
             has_ended.then(|| {
                 let key_id = *key_id;
@@ -138,11 +133,11 @@ impl Revocations {
             Duration::ZERO
         };
         while !self.is_saved {
-            let mut writing = self.writing.take().unwrap_or_else(|| self.write());
-            let Ok(written) = timeout(wait, &mut writing.done).await else {
+            let (record, mut done) = self.writing.take().unwrap_or_else(|| self.write());
+            let Ok(written) = timeout(wait, &mut done).await else {
                 let path = self.path.display();
                 tracing::error!(%path, "the file of revoked keys is not written: the disk does not answer");
-                self.writing = Some(writing);
+                self.writing = Some((record, done));
                 return;
             };
             if let Err(error) = written.unwrap_or_else(|panic| Err(io::Error::other(panic))) {
@@ -150,7 +145,7 @@ impl Revocations {
                 tracing::error!(%path, %error, "cannot write the file of revoked keys");
                 return;
             }
-            self.is_saved = writing.record == self.known;
+            self.is_saved = record == self.known;
             wait = WRITE_WAIT;
         }
     }
@@ -160,7 +155,7 @@ impl Revocations {
         let record = self.known.clone();
         let content = record.clone();
         let done = task::spawn_blocking(move || replace_json(&path, &content));
-        Writing { record, done }
+        (record, done)
     }
 }
 

@@ -11,26 +11,18 @@ pub enum Holder {
     /// The first of a chain of rotated keys, for keys without a subscription.
     Key(KeyId),
     Subscription(SubscriptionId),
+    /// The pages that someone who is signed in has open. Their limits are not those of the keys.
+    Pages(SubscriptionId),
 }
 
 /// The plan and the keys of a holder.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Account {
     pub plan: Text,
     /// How often the plan was changed.
     pub plan_revision: u32,
     /// The keys, oldest first.
     pub keys: Vec<KeyId>,
-}
-
-impl Account {
-    pub(super) fn on(plan: Text) -> Self {
-        Self {
-            plan,
-            plan_revision: 0,
-            keys: Vec::new(),
-        }
-    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,8 +72,7 @@ label_values! {
 impl Key {
     /// The end of the key unless it is revoked earlier: its expiry or the end of the overlap.
     pub fn valid_until(&self) -> Option<Moment> {
-        let overlap = self.rotated.as_ref();
-        let overlap = overlap.map(|rotation| rotation.overlap_until);
+        let overlap = self.rotated.as_ref().map(|rotation| rotation.overlap_until);
         overlap.into_iter().chain(self.expires_at).min()
     }
 
@@ -126,7 +117,7 @@ pub struct Subscription {
 impl Subscription {
     /// Whether keys may be created.
     pub fn is_active(&self) -> bool {
-        self.state().is_active()
+        self.state() == SubscriptionState::Active
     }
 
     pub fn state(&self) -> SubscriptionState {
@@ -159,19 +150,18 @@ label_values! {
     }
 }
 
-impl SubscriptionState {
-    pub fn is_active(self) -> bool {
-        self == Self::Active
-    }
-}
-
 /// Someone who is signed in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccountSession {
     pub subscription_id: SubscriptionId,
     /// The mail whose link started it.
     pub mail_id: MailId,
+    /// The hash of its cookie.
+    pub hash: SecretHash,
+    /// Until then, the account can be changed.
     pub expires_at: Moment,
+    /// Until then, the pages read the API with it.
+    pub reads_until: Moment,
 }
 
 /// A mail to a subscriber.
@@ -223,10 +213,6 @@ pub enum Change {
 }
 
 impl Mail {
-    pub(super) fn is_closed(&self) -> bool {
-        matches!(self.state, MailState::Delivered | MailState::GivenUp(_))
-    }
-
     pub(super) fn enter(&mut self, state: MailState, at: Moment) {
         self.state = state;
         self.since = at;
@@ -234,7 +220,8 @@ impl Mail {
 }
 
 /// The state of a mail.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum MailState {
     /// No attempt yet.
     Requested,
@@ -251,13 +238,7 @@ pub enum MailState {
 impl MailState {
     /// The name of the state in lists.
     pub fn as_str(&self) -> &'static str {
-        match self {
-            Self::Requested => "requested",
-            Self::UnderWay => "under_way",
-            Self::Failed(_) => "failed",
-            Self::Delivered => "delivered",
-            Self::GivenUp(_) => "given_up",
-        }
+        self.into()
     }
 
     /// The reason of the last failure.

@@ -48,7 +48,6 @@ impl UseCounter {
 }
 
 /// An open WebSocket, as a use of its key.
-#[derive(Debug)]
 pub(crate) struct SocketUse(Arc<UseCounter>);
 
 impl Drop for SocketUse {

@@ -46,8 +46,8 @@ impl UseLog {
             log,
             uses,
             every,
-            writing: Arc::new(Failures::of("write")),
-            reading: Arc::new(Failures::of("read")),
+            writing: Arc::default(),
+            reading: Arc::default(),
         }
     }
 
@@ -58,10 +58,8 @@ impl UseLog {
 
     /// Writes what is not written, once there are no more requests.
     pub async fn finish(&self) {
-        if timeout(LAST_WRITE_TIMEOUT, self.write(now()))
-            .await
-            .is_err()
-        {
+        let writing = timeout(LAST_WRITE_TIMEOUT, self.write(now()));
+        if writing.await.is_err() {
             tracing::warn!("the last use of keys was not written in time");
         }
     }
@@ -85,13 +83,13 @@ impl UseLog {
         }
         let writes = stream::iter(unwritten).map(async |(key_id, found)| {
             let message = self.uses.message(key_id, &found);
-            self.log.append_once(&message).await?;
+            self.log.append_once(&message, None).await?;
             self.uses.written(key_id, &found);
             Ok(())
         });
         // At the first failure the others wait for the next time.
         let written = writes.buffer_unordered(WRITES_CONCURRENT).try_collect();
-        self.writing.note(written.await);
+        self.writing.note("write", written.await);
     }
 
     async fn keep_reading(&self) {
@@ -101,14 +99,14 @@ impl UseLog {
             let _ = connection.wait_for(|status| status.up).await;
             match self.log.state(KEY_USE).await {
                 Ok(state) => {
-                    self.reading.note(Ok(()));
+                    self.reading.note("read", Ok(()));
                     let LogReplaced(reason) = self.read(&state).await;
                     tracing::info!(reason, "the use of keys is read from the start");
                 }
                 // It is created at the start.
                 Err(LogError::NoStream(_)) => sleep(CREATED_WITHIN).await,
                 Err(error) => {
-                    self.reading.note(Err(error));
+                    self.reading.note("read", Err(error));
                     sleep(REOPEN_AFTER).await;
                 }
             }
@@ -167,25 +165,13 @@ fn end_of_day(moment: Moment) -> Moment {
     end.map_or(Timestamp::MAX, |end| end.timestamp()).into()
 }
 
-/// Counts failures, and warns of the first of those in a row.
-#[derive(Debug)]
-struct Failures {
-    task: &'static str,
-    is_failing: AtomicBool,
-}
+/// Counts failures, and warns of the first of those in a row: whether the last outcome was one.
+#[derive(Debug, Default)]
+struct Failures(AtomicBool);
 
 impl Failures {
-    fn of(task: &'static str) -> Self {
-        Self {
-            task,
-            is_failing: AtomicBool::new(false),
-        }
-    }
-
-    fn note(&self, outcome: Result<(), LogError>) {
-        let task = self.task;
-        let is_failing = outcome.is_err();
-        let was_failing = self.is_failing.swap(is_failing, Ordering::Relaxed);
+    fn note(&self, task: &'static str, outcome: Result<(), LogError>) {
+        let was_failing = self.0.swap(outcome.is_err(), Ordering::Relaxed);
         match outcome {
             Ok(()) if was_failing => tracing::info!(task, "the use of keys is kept again"),
             Ok(()) => {}

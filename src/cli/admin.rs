@@ -7,12 +7,12 @@ use anyhow::{Context, bail};
 use bytes::Bytes;
 use clap::Args;
 use http_body_util::{BodyExt, Empty};
-use hyper::{Method, Request, StatusCode};
-use hyper_util::rt::TokioIo;
+use hyper::{Method, Request};
 use serde_json::Value;
 use tokio::net::TcpStream;
 
 use super::WrongConfiguration;
+use super::api_client::handshake;
 use super::secret::{TOKEN_VARIABLE, read_secret};
 
 pub(super) const ADMIN_DEFAULT: &str = "127.0.0.1:9090";
@@ -26,13 +26,8 @@ const TOKEN_FORM: &str =
 #[derive(Debug, Clone, Default, Args)]
 pub(super) struct AdminToken {
     /// Token that requests to the admin address need, as `Authorization: Bearer`: 16 visible ASCII characters or more.
-    #[arg(
-        long,
-        env = TOKEN_VARIABLE,
-        value_name = "TOKEN",
-        hide_env_values = true,
-        conflicts_with = "admin_token_file"
-    )]
+    #[arg(long, env = TOKEN_VARIABLE, value_name = "TOKEN", hide_env_values = true,
+          conflicts_with = "admin_token_file")]
     admin_token: Option<String>,
     /// File with that token, which RAILBIRD_ADMIN_TOKEN_FILE names as well.
     #[arg(long, value_name = "FILE")]
@@ -42,9 +37,8 @@ pub(super) struct AdminToken {
 impl AdminToken {
     pub(super) fn read(&self) -> Result<Option<String>, WrongConfiguration> {
         let token = match &self.admin_token_file {
-            Some(file) => std::fs::read_to_string(file).map_err(|error| {
-                WrongConfiguration(format!("{} cannot be read: {error}", file.display()))
-            })?,
+            Some(file) => std::fs::read_to_string(file)
+                .map_err(|error| format!("{} cannot be read: {error}", file.display()))?,
             None => match read_secret(TOKEN_VARIABLE, self.admin_token.as_deref())? {
                 Some(token) => token,
                 None => return Ok(None),
@@ -53,8 +47,7 @@ impl AdminToken {
         let token = token.trim_ascii();
         let is_token =
             token.len() >= TOKEN_CHARS_MIN && token.bytes().all(|b| b.is_ascii_graphic());
-        let token = is_token.then(|| Some(token.to_owned()));
-        token.ok_or_else(|| WrongConfiguration(TOKEN_FORM.to_owned()))
+        Ok(Some(is_token.then(|| token.to_owned()).ok_or(TOKEN_FORM)?))
     }
 }
 
@@ -80,48 +73,36 @@ impl AdminClient {
 
     /// Gets a text document.
     pub(super) async fn get_text(&self, path: &str) -> anyhow::Result<String> {
-        let (status, body) = self.request(Method::GET, path).await?;
-        check(path, status, &body)?;
+        let body = self.request(Method::GET, path).await?;
         Ok(String::from_utf8(body.into())?)
     }
 
     async fn json(&self, method: Method, path: &str) -> anyhow::Result<Value> {
-        let (status, body) = self.request(method, path).await?;
-        check(path, status, &body)?;
-        serde_json::from_slice(&body)
+        serde_json::from_slice(&self.request(method, path).await?)
             .with_context(|| format!("the answer of http://{}{path} is not JSON", self.admin))
     }
 
-    async fn request(&self, method: Method, path: &str) -> anyhow::Result<(StatusCode, Bytes)> {
+    /// Returns the body of an answer. Fails with the message of one that is an error.
+    async fn request(&self, method: Method, path: &str) -> anyhow::Result<Bytes> {
         let address = self.admin;
         let token = self.token.read()?;
         let stream = TcpStream::connect(address).await.with_context(|| {
             format!("no service answers on {address}; --admin names its admin address")
         })?;
-        let (mut sender, connection) =
-            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-        tokio::spawn(connection);
-        let request = Request::builder()
-            .method(method)
-            .uri(path)
-            .header("host", address.to_string());
-        let request = match token {
-            Some(token) => request.header("authorization", format!("Bearer {token}")),
-            None => request,
-        };
-        let request = request.body(Empty::<Bytes>::new())?;
-        let response = sender.send_request(request).await?;
+        let mut sender = handshake(stream).await?;
+        let mut request = Request::builder().method(method).uri(path);
+        request = request.header("host", address.to_string());
+        if let Some(token) = token {
+            request = request.header("authorization", format!("Bearer {token}"));
+        }
+        let response = sender.send_request(request.body(Empty::new())?).await?;
         let status = response.status();
-        Ok((status, response.into_body().collect().await?.to_bytes()))
+        let body = response.into_body().collect().await?.to_bytes();
+        if !status.is_success() {
+            let error: Value = serde_json::from_slice(&body).unwrap_or_default();
+            let message = error["message"].as_str().unwrap_or(status.as_str());
+            bail!("{path}: {message}");
+        }
+        Ok(body)
     }
-}
-
-/// Fails with the message of an answer that is an error.
-fn check(path: &str, status: StatusCode, body: &[u8]) -> anyhow::Result<()> {
-    if status.is_success() {
-        return Ok(());
-    }
-    let error: Value = serde_json::from_slice(body).unwrap_or_default();
-    let message = error["message"].as_str().unwrap_or(status.as_str());
-    bail!("{path}: {message}")
 }

@@ -71,7 +71,6 @@ pub(super) struct Draft {
 }
 
 /// A whole backup.
-#[derive(Debug)]
 pub(super) struct Backup {
     folder: PathBuf,
     pub(super) manifest: Manifest,
@@ -117,7 +116,7 @@ impl Draft {
         let unwritable = || format!("{} cannot be written", path.display());
         let mut file = create(&path).with_context(unwritable)?;
         // The file is compressed, so it ends before the bytes of the messages are reached.
-        let mut progress = Progress::new(stream.name, snapshot.head.bytes);
+        let mut progress = Progress::new(stream.name, snapshot.head.state.bytes);
         let mut hash = Sha256::new();
         let mut bytes = 0;
         while let Some(chunk) = snapshot.next().await? {
@@ -131,7 +130,7 @@ impl Draft {
         let head = snapshot.head;
         result(format_args!(
             "{}: {} messages up to {}, {bytes} bytes in {name}",
-            stream.name, head.messages, head.last_seq
+            stream.name, head.state.messages, head.state.last_seq
         ));
         self.manifest.streams.push(StreamFile {
             name: Text::parse(stream.name)?,
@@ -154,10 +153,8 @@ impl Draft {
         file.sync_all()?;
         File::open(path)?.sync_all()?;
         // Fails where somebody has written to the folder meanwhile.
-        fs::rename(path, &self.target).with_context(|| {
-            let target = self.target.display();
-            format!("the backup cannot be moved to {target}")
-        })?;
+        let (renamed, target) = (fs::rename(path, &self.target), self.target.display());
+        renamed.with_context(|| format!("the backup cannot be moved to {target}"))?;
         if let Some(parent) = self.target.parent() {
             File::open(parent)?.sync_all()?;
         }
@@ -173,17 +170,13 @@ impl Backup {
     pub(super) fn open(folder: &Path) -> anyhow::Result<Self> {
         let path = folder.join(MANIFEST);
         let manifest = read_manifest(&path).with_context(|| format!("{}", path.display()))?;
-        let backup = Self {
-            folder: folder.to_owned(),
-            manifest,
-        };
-        for stream in &backup.manifest.streams {
-            let path = backup.folder.join(stream.file.as_str());
-            stream
-                .check(&path)
-                .with_context(|| format!("{}", path.display()))?;
+        for stream in &manifest.streams {
+            let path = folder.join(stream.file.as_str());
+            let checked = stream.check(&path);
+            checked.with_context(|| format!("{}", path.display()))?;
         }
-        Ok(backup)
+        let folder = folder.to_owned();
+        Ok(Self { folder, manifest })
     }
 
     /// The file of a stream, if the backup has one.
@@ -198,17 +191,16 @@ impl Backup {
             return Ok(());
         };
         let servers = log.servers().await?;
-        if found.head.messages > SYNCED_MESSAGES_MAX
+        if found.head.state.messages > SYNCED_MESSAGES_MAX
             && servers.answering.values().any(|of| of.syncs_always)
         {
             bail!(
                 "nats-server syncs each of {} messages to disk, and gives up what takes so long: start it with \
                  `sync_interval: 2m` for the restore, see \"Restore\" in docs/production.md",
-                found.head.messages
+                found.head.state.messages
             );
         }
-        let path = self.folder.join(found.file.as_str());
-        let file = File::open(&path)?;
+        let file = File::open(self.folder.join(found.file.as_str()))?;
         let restoring = log.restore(stream, &found.head).await?;
         let mut progress = Progress::new(stream.name, found.file_bytes);
         let mut sent = 0;
@@ -225,23 +217,17 @@ impl Backup {
         }
         let state = restoring.finish().await?;
         drop(progress);
+        let (name, restored, head) = (stream.name, shown(&state), &found.head);
         if !found.is_in(&state) {
             bail!(
-                "the stream {} was restored with {} messages up to {}, created at {}, and the backup has {} up to {}, \
-                 created at {}: delete the stream and restore another backup",
-                stream.name,
-                state.messages,
-                state.last_seq,
-                state.identity.created,
-                found.head.messages,
-                found.head.last_seq,
-                found.head.created
+                "the stream {name} was restored with {restored}, and the backup has {} up to {}, created at {}: delete \
+                 the stream and restore another backup",
+                head.state.messages,
+                head.state.last_seq,
+                head.created
             );
         }
-        result(format_args!(
-            "{}: restored, {} messages up to {}, created at {}",
-            stream.name, state.messages, state.last_seq, state.identity.created
-        ));
+        result(format_args!("{name}: restored, {restored}"));
         Ok(())
     }
 }
@@ -260,10 +246,8 @@ impl StreamFile {
         } = self;
         let in_name = |c: char| c.is_ascii_uppercase() || c == '_';
         if !name.as_str().chars().all(in_name) || file.as_str() != file_name(name.as_str()) {
-            return Err(ParseError::new(
-                "the file of a stream is STREAM.snapshot",
-                file,
-            ));
+            let form = "the file of a stream is STREAM.snapshot";
+            return Err(ParseError::new(form, file));
         }
         Text::parse(&head.created).map(drop)
     }
@@ -273,10 +257,10 @@ impl StreamFile {
         let head = &self.head;
         // Messages may have been appended after the head was taken, and where that is allowed, erased.
         let keeps_all = head.config.get("deny_delete") == Some(&true.into());
-        let appended = state.last_seq.saturating_sub(head.last_seq);
+        let appended = state.last_seq.saturating_sub(head.state.last_seq);
         state.identity.created == head.created
-            && state.last_seq >= head.last_seq
-            && (!keeps_all || state.messages == head.messages + appended)
+            && state.last_seq >= head.state.last_seq
+            && (!keeps_all || state.messages == head.state.messages + appended)
     }
 
     /// Checks that the file has the bytes that were written.
@@ -331,6 +315,13 @@ impl Manifest {
     }
 }
 
+/// What a stream has, in words.
+fn shown(state: &LogState) -> String {
+    let created = &state.identity.created;
+    let (messages, last_seq) = (state.messages, state.last_seq);
+    format!("{messages} messages up to {last_seq}, created at {created}")
+}
+
 fn create(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).mode(FILE_MODE);
@@ -360,24 +351,21 @@ pub(super) async fn missing(
         let Some(file) = backup.stream(*stream) else {
             continue;
         };
+        let name = stream.name;
         match log.state(*stream).await {
             Err(LogError::NoStream(_)) => missing.push(*stream),
             Err(LogError::Restoring(_)) => {
                 log.delete_restoring(*stream).await?;
                 result(format_args!(
-                    "{}: what an interrupted restore has left is deleted",
-                    stream.name
+                    "{name}: what an interrupted restore has left is deleted"
                 ));
                 missing.push(*stream);
             }
             Ok(state) if file.is_in(&state) => result(format_args!(
-                "{}: the server has it, with {} messages up to {}; not restored",
-                stream.name, state.messages, state.last_seq
+                "{name}: the server has it, with {} messages up to {}; not restored",
+                state.messages, state.last_seq
             )),
-            Ok(state) => others.push(format!(
-                "{} ({} messages up to {}, created at {})",
-                stream.name, state.messages, state.last_seq, state.identity.created
-            )),
+            Ok(state) => others.push(format!("{name} ({})", shown(&state))),
             Err(error) => return Err(error.into()),
         }
     }

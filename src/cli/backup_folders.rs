@@ -1,4 +1,4 @@
-//! [`BackupFolders`]: a folder with the backups of some days.
+//! A folder with the backups of some days.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -20,43 +20,28 @@ const DAILY_KEPT: SignedDuration = SignedDuration::from_hours(14 * 24);
 /// Of the names of the folders, which sort by time.
 const NAME: &str = "%Y-%m-%dT%H%M%SZ";
 
-#[derive(Debug)]
-pub(super) struct BackupFolders {
-    root: PathBuf,
+/// The folder of a backup that begins now.
+pub(super) fn named(root: &Path, now: Timestamp) -> PathBuf {
+    root.join(now.strftime(NAME).to_string())
 }
 
-impl BackupFolders {
-    pub(super) fn new(root: &Path) -> Self {
-        let root = root.to_owned();
-        Self { root }
-    }
-
-    /// The folder of a backup that begins now.
-    pub(super) fn named(&self, now: Timestamp) -> PathBuf {
-        self.root.join(now.strftime(NAME).to_string())
-    }
-
-    /// Removes the backups that are not kept any more, and what killed runs have left. Other folders stay.
-    pub(super) fn remove_old(&self, now: Timestamp) -> anyhow::Result<()> {
-        let unreadable = || format!("{} cannot be read", self.root.display());
-        let mut backups = Vec::new();
-        for entry in fs::read_dir(&self.root).with_context(unreadable)? {
-            let entry = entry.with_context(unreadable)?;
-            let name = entry.file_name().to_string_lossy().into_owned();
-            if let Some(began_at) = time_of(&name) {
-                backups.push(began_at);
-            } else if name.starts_with(DRAFT) {
-                let modified = Timestamp::try_from(entry.metadata()?.modified()?)?;
-                if now.duration_since(modified) > ALL_KEPT {
-                    remove(&entry.path())?;
-                }
-            }
+/// Removes the backups that are not kept any more, and what killed runs have left. Other folders stay.
+pub(super) fn remove_old(root: &Path, now: Timestamp) -> anyhow::Result<()> {
+    let unreadable = || format!("{} cannot be read", root.display());
+    let mut backups = Vec::new();
+    for entry in fs::read_dir(root).with_context(unreadable)? {
+        let entry = entry.with_context(unreadable)?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if let Some(began_at) = time_of(&name) {
+            backups.push(began_at);
+        } else if name.starts_with(DRAFT)
+            && now.duration_since(Timestamp::try_from(entry.metadata()?.modified()?)?) > ALL_KEPT
+        {
+            remove(&entry.path())?;
         }
-        for began_at in old(backups, now) {
-            remove(&self.named(began_at))?;
-        }
-        Ok(())
     }
+    let mut old = old(backups, now).into_iter();
+    old.try_for_each(|began_at| remove(&named(root, began_at)))
 }
 
 /// When the backup in a folder of this name began.

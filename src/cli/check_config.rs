@@ -15,9 +15,6 @@ use crate::log::{
 use crate::mail::Mailing;
 
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Example:\n  railbird check-config --production --nats-creds service.creds --data /var/lib/railbird --plans plans.toml"
-)]
 pub(super) struct CheckConfig {
     #[command(flatten)]
     serve: Serve,
@@ -35,7 +32,7 @@ impl CheckConfig {
         if let Ok(Some(tls)) = self.serve.tls()
             && let Err(expired) = tls.check_expiry()
         {
-            checks.add("TLS", Err::<(), _>(expired), |()| String::new());
+            checks.0.push(("TLS", Err(expired.to_string())));
         }
         if let Some(config) = config.filter(|_| self.connect) {
             check_ports(&config, &mut checks);
@@ -44,22 +41,18 @@ impl CheckConfig {
                 check_mail(mailing, &mut checks).await;
             }
         }
-        for check in checks.iter() {
-            let (state, text) = match &check.outcome {
+        for (part, outcome) in &checks.0 {
+            let (state, text) = match outcome {
                 Ok(text) => ("ok", text),
                 Err(error) => ("error", error),
             };
-            result(format_args!("{:<12} {state:<5} {text}", check.part));
+            result(format_args!("{part:<12} {state:<5} {text}"));
         }
-        let errors = checks.iter().filter(|check| check.outcome.is_err()).count();
-        match errors {
+        let errors = checks.0.iter().filter(|(_, outcome)| outcome.is_err());
+        match errors.count() {
             0 => Ok(()),
-            1 => Err(WrongConfiguration(
-                "1 error in the configuration".to_owned(),
-            )),
-            _ => Err(WrongConfiguration(format!(
-                "{errors} errors in the configuration"
-            ))),
+            1 => Err("1 error in the configuration".into()),
+            errors => Err(format!("{errors} errors in the configuration").into()),
         }
     }
 
@@ -78,14 +71,12 @@ impl CheckConfig {
                 }
                 Err(error) => Err(format!("{name}: {error}")),
             };
-            checks.add("stream", state, String::clone);
+            checks.0.push(("stream", state));
         }
         if self.serve.production {
             let risks = log.durability().await.map(|found| found.risks());
             let risks = risks.unwrap_or_else(|error| vec![error.to_string()]);
-            for risk in risks {
-                checks.add("production", Err::<(), _>(risk), |()| String::new());
-            }
+            (checks.0).extend(risks.into_iter().map(|risk| ("production", Err(risk))));
         }
     }
 }

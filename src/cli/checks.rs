@@ -2,17 +2,10 @@
 
 use super::WrongConfiguration;
 
-/// The parts of a configuration that were read.
+/// The parts of a configuration that were read: the name of each, and what it has, or why it cannot be used. Without
+/// secrets.
 #[derive(Debug, Default)]
-pub(super) struct Checks(Vec<Check>);
-
-#[derive(Debug)]
-pub(super) struct Check {
-    /// The name of the part.
-    pub(super) part: &'static str,
-    /// What it has, or why it cannot be used. Without secrets.
-    pub(super) outcome: Result<String, String>,
-}
+pub(super) struct Checks(pub(super) Vec<(&'static str, Result<String, String>)>);
 
 impl Checks {
     /// Adds a part, with the text of what it has.
@@ -23,12 +16,8 @@ impl Checks {
         text: impl FnOnce(&T) -> String,
     ) -> Option<T> {
         let outcome = read.as_ref().map(text).map_err(E::to_string);
-        self.0.push(Check { part, outcome });
+        self.0.push((part, outcome));
         read.ok()
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Check> {
-        self.0.iter()
     }
 
     /// All errors, as one.
@@ -36,16 +25,16 @@ impl Checks {
     /// # Errors
     /// Returns [`WrongConfiguration`] if there is one.
     pub(super) fn result(&self) -> Result<(), WrongConfiguration> {
-        let errors = self.iter().filter_map(|check| check.outcome.as_ref().err());
+        let outcomes = self.0.iter().map(|(_, outcome)| outcome.as_deref());
+        let errors = outcomes.filter_map(Result::err);
         let errors: Vec<&str> = errors.map(String::as_str).collect();
         match errors.as_slice() {
             [] => Ok(()),
-            [error] => Err(WrongConfiguration((*error).to_owned())),
+            [error] => Err((*error).into()),
             errors => {
                 let count = errors.len();
                 let errors = errors.join("\n  ");
-                let text = format!("{count} errors in the configuration:\n  {errors}");
-                Err(WrongConfiguration(text))
+                Err(format!("{count} errors in the configuration:\n  {errors}").into())
             }
         }
     }

@@ -10,8 +10,9 @@ use jiff::{Timestamp, ToSpan};
 use projections::keys;
 use projections::meetings::{MeetingFacts, MeetingStatus};
 
-use super::player::{EarlierRun, Player, PublishTiming, pace_from_now};
+use super::player::{EarlierRun, Player, pace_from_now};
 use super::report::Summary;
+use super::speed::Speed;
 use crate::clock::sleep_until;
 use crate::http::state::App;
 use simulator::{Pace, RaceDay, VENUES, script};
@@ -75,7 +76,7 @@ impl Demo<'_> {
         let EarlierDays { days, mut next } = self.earlier_days(today).await?;
         let mut next_at = Timestamp::now();
         for (day, pace) in days {
-            tracing::info!(date = %today, zone = clock.zone(), "simulated racing resumed");
+            tracing::info!(date = %today, zone = clock.zone, "simulated racing resumed");
             next_at = day.last_off(&pace);
             self.play(day, pace, running).await?;
         }
@@ -85,7 +86,7 @@ impl Demo<'_> {
                 return Ok(());
             }
             let pace = pace_from_now(SPEED);
-            tracing::info!(date = %today, zone = clock.zone(), "simulated racing started");
+            tracing::info!(date = %today, zone = clock.zone, "simulated racing started");
             next_at = day.last_off(&pace);
             self.play(day, pace, running).await?;
             next = day.more();
@@ -103,8 +104,8 @@ impl Demo<'_> {
         let events = script(&day, &pace);
         let now = Moment::from(Timestamp::now());
         let is_over = events.last().is_none_or(|last| last.time < now);
-        let timing = PublishTiming::OnSchedule;
-        let play = self.player.play(day, pace, events, timing, None).boxed();
+        let speed = Speed::Times(pace.speed);
+        let play = self.player.play(day, pace, events, speed, None).boxed();
         if is_over {
             play.await?;
         } else {
@@ -134,9 +135,8 @@ impl Demo<'_> {
         let views = self.app.views.current().context("there are no views")?;
         for row in views.scan(keys::MEETINGS) {
             let meeting: MeetingFacts = serde_json::from_slice(&row?.1)?;
-            let is_simulated = VENUES
-                .iter()
-                .any(|(code, _)| *code == meeting.venue_code.as_str());
+            let mut simulated = VENUES.iter();
+            let is_simulated = simulated.any(|(code, _)| *code == meeting.venue_code.as_str());
             if is_simulated && meeting.status == MeetingStatus::Scheduled {
                 dates.insert(meeting.date);
             }

@@ -1,8 +1,6 @@
 //! `railbird dev`.
 
 use std::fs;
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,31 +12,28 @@ use tokio::time::sleep;
 use super::checks::Checks;
 use super::demo::Demo;
 use super::nats_server::NatsServer;
+use super::open_files::ConnectionsMax;
 use super::player::Player;
 use super::report::result;
 use super::running::{RunningService, keep_files_private};
 use super::serve::ServiceArgs;
 use crate::accounts::{ApiKey, DEV_ENV, KeyIssued};
-use crate::app::Service;
+use crate::app::{Config, Service};
+use crate::atomic_file;
 use crate::http::state::App;
 use crate::log::Log;
 use crate::mail::Mailing;
 use crate::projector::Phase;
 use crate::shutdown::{Shutdown, Signals, StoppedAtOnce};
 
+const DATA_DEFAULT: &str = ".railbird";
 /// Interval at which the state of the key cache is polled.
 const KEY_POLL: Duration = Duration::from_millis(20);
 
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  railbird dev --data /tmp/railbird --http 127.0.0.1:8081")]
 pub(super) struct Dev {
     /// Folder for the log, the views, the mails and the API key.
-    #[arg(
-        long,
-        env = "RAILBIRD_DATA",
-        value_name = "DIR",
-        default_value = ".railbird"
-    )]
+    #[arg(long, env = "RAILBIRD_DATA", value_name = "DIR", default_value = DATA_DEFAULT)]
     data: PathBuf,
     /// Port of the nats-server on loopback; 0 picks a free port.
     #[arg(long, env = "RAILBIRD_NATS_PORT", default_value_t = 4222)]
@@ -132,13 +127,18 @@ impl Dev {
     ) -> anyhow::Result<(Log, Service)> {
         let log = Log::connect(nats, "railbird-dev").await?;
         let mut checks = Checks::default();
-        let parts = self.service.read(&mut checks);
+        let config = self.service.config(&mut checks);
         checks.result()?;
-        let parts = parts.context("the configuration is not complete")?;
-        let data = self.data.clone();
-        let mut config = (self.service).config(parts, nats.into(), data, Some(mailing));
-        // A page that is being developed has a server of its own.
-        config.origins = config.origins.and_loopback();
+        let config = config.context("the configuration is not complete")?;
+        ConnectionsMax::within_limit(self.service.connections_max).warn();
+        let config = Config {
+            nats: nats.into(),
+            data: self.data.clone(),
+            mailing: Some(mailing),
+            // A page that is being developed has a server of its own.
+            origins: config.origins.and_loopback(),
+            ..config
+        };
         Ok((log, Service::start(config, shutdown.clone()).await?))
     }
 }
@@ -160,15 +160,10 @@ async fn dev_key(data: &Path, app: &App) -> anyhow::Result<String> {
     let plan = plan.map(|plan| plan.name.clone()).unwrap_or_default();
     let issued = KeyIssued::new(&key, plan, None);
     app.pages.commands.issue(issued).await?;
-    let _ = fs::remove_file(&path);
-    let mut file = fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&path)
-        .with_context(|| format!("{} cannot be written", path.display()))?;
-    writeln!(file, "{}", key.reveal())?;
-    Ok(key.reveal().to_owned())
+    let key = key.reveal();
+    let written = atomic_file::replace(&path, format!("{key}\n").as_bytes());
+    written.with_context(|| format!("{} cannot be written", path.display()))?;
+    Ok(key.to_owned())
 }
 
 async fn wait_until_live(app: &App) {

@@ -5,7 +5,8 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
-use clap::{Args, Subcommand};
+use askama::Template;
+use clap::Subcommand;
 
 use super::WrongUse;
 use super::report::{line, result};
@@ -28,48 +29,46 @@ pub(super) enum Feeders {
     /// The user has an account of its own: it publishes on its subjects alone, receives the rejections there, reads the
     /// stored events, and sees nothing of other feeders. nats-server takes it at the second of two reloads, which
     /// disturb no connection. The file has a hash of the password.
-    #[command(
-        after_help = "Example:\n  railbird feeders add tote --subjects 'racing.odds.*.ST.*'\n  \
-                      nats-server --signal reload=PID; sleep 1; nats-server --signal reload=PID"
-    )]
-    Add(Add),
-}
-
-#[derive(Debug, Args)]
-pub(super) struct Add {
-    /// The user: 1 to 32 of a-z 0-9 -.
-    #[arg(value_parser = parse_name)]
-    name: String,
-    /// The subjects on which it may publish, such as 'racing.odds.>'; several are separated by commas.
-    #[arg(long, required = true, value_delimiter = ',', value_parser = parse_subjects)]
-    subjects: Vec<String>,
-    /// The file that nats.conf includes.
-    #[arg(long, value_name = "FILE", default_value = "feeders.conf")]
-    file: PathBuf,
+    Add {
+        /// The user: 1 to 32 of a-z 0-9 -.
+        #[arg(value_parser = parse_name)]
+        name: String,
+        /// The subjects on which it may publish, such as 'racing.odds.>'; several are separated by commas.
+        #[arg(long, required = true, value_delimiter = ',', value_parser = parse_subjects)]
+        subjects: Vec<String>,
+        /// The file that nats.conf includes.
+        #[arg(long, value_name = "FILE", default_value = "feeders.conf")]
+        file: PathBuf,
+    },
 }
 
 impl Feeders {
     pub(super) fn run(self) -> anyhow::Result<()> {
-        let Self::Add(Add {
+        let Self::Add {
             name,
             subjects,
             file,
-        }) = self;
+        } = self;
         if let Some((one, other)) = overlap(&subjects) {
-            let message = format!(
+            bail!(WrongUse(format!(
                 "the subjects {one:?} and {other:?} overlap: nats-server would store an event on both twice"
-            );
-            return Err(WrongUse(message).into());
+            )));
         }
         let shown = file.display();
         let read = fs::read_to_string(&file);
         let conf = read.with_context(|| format!("{shown} cannot be read"))?;
-        let opening = format!("{} {{", account(&name));
-        if conf.lines().any(|line| line == opening) {
+        let account = format!("FEEDER_{}", name.to_uppercase().replace('-', "_"));
+        if conf.lines().any(|line| line == format!("{account} {{")) {
             bail!("{shown} has a feeder {name:?} already; delete its account there to replace it");
         }
         let password = random_secret()?;
-        let added = block(&name, &subjects, &bcrypt::hash(&password, HASH_COST)?);
+        let added = FeederAccount {
+            account: &account,
+            name: &name,
+            subjects: &subjects,
+            password_hash: &bcrypt::hash(&password, HASH_COST)?,
+        };
+        let added = added.render()?;
         // In place, because a container may have the file mounted.
         let opened = OpenOptions::new().append(true).open(&file);
         let written = opened.and_then(|mut file| file.write_all(added.as_bytes()));
@@ -127,59 +126,15 @@ fn overlap(subjects: &[String]) -> Option<(&str, &str)> {
     })
 }
 
-fn account(name: &str) -> String {
-    format!("FEEDER_{}", name.to_uppercase().replace('-', "_"))
-}
-
 /// The account of a feeder. What it imports is all that it can do to the log; the permissions beside that make the
 /// server report what it denies.
-fn block(name: &str, subjects: &[String], hash: &str) -> String {
-    let lines = |form: &dyn Fn(&String) -> String| -> String {
-        subjects
-            .iter()
-            .map(|subject| form(subject) + "\n")
-            .collect()
-    };
-    let services = lines(&|subject| {
-        format!("    {{ service: {{ account: RAILBIRD, subject: \"{subject}\" }} }}")
-    });
-    let rejections = lines(&|subject| {
-        format!("    {{ stream: {{ account: SERVICE, subject: \"rejected.{subject}\" }} }}")
-    });
-    let publish = lines(&|subject| format!("          \"{subject}\""));
-    let subscribe = lines(&|subject| format!("          \"rejected.{subject}\""));
-    format!(
-        r#"
-{account} {{
-  limits {{ max_connections: 64, max_subscriptions: 4096 }}
-  mappings: {{ "$JS.API.STREAM.INFO.RACING": "stream.info.RACING" }}
-  imports: [
-{services}    {{ service: {{ account: RAILBIRD, subject: "$JS.API.STREAM.INFO.RACING" }}, to: "stream.info.RACING" }}
-    {{ service: {{ account: RAILBIRD, subject: "$JS.API.DIRECT.GET.RACING" }} }}
-    {{ service: {{ account: RAILBIRD, subject: "$JS.API.DIRECT.GET.RACING.>" }} }}
-    {{ service: {{ account: SERVICE, subject: "alive.{name}" }} }}
-{rejections}  ]
-  users: [
-    {{
-      user: "{name}"
-      password: "{hash}"
-      permissions: {{
-        publish: {{ allow: [
-{publish}          "alive.{name}"
-          "stream.info.RACING"
-          "$JS.API.DIRECT.GET.RACING"
-          "$JS.API.DIRECT.GET.RACING.>"
-        ] }}
-        subscribe: {{ allow: [
-          "_INBOX.>"
-{subscribe}        ] }}
-      }}
-    }}
-  ]
-}}
-"#,
-        account = account(name),
-    )
+#[derive(Template)]
+#[template(path = "feeder.txt", config = "web/templates/askama.toml")]
+struct FeederAccount<'a> {
+    account: &'a str,
+    name: &'a str,
+    subjects: &'a [String],
+    password_hash: &'a str,
 }
 
 #[cfg(test)]

@@ -1,21 +1,22 @@
 //! `railbird log`.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
-use serde_json::{Map, Value};
+use serde::Deserialize;
 
 use super::Nats;
 use super::admin::AdminClient;
 use super::backup::{Backup, Draft, missing};
-use super::backup_folders::BackupFolders;
-use super::backup_metrics::BackupMetrics;
-use super::log_status::LogStatus;
+use super::backup_folders;
+use super::backup_metrics::write_backup_metrics;
+use super::log_status::print_log_status;
 use super::report::result;
 use crate::accounts::{self, AddressBook};
-use crate::log::{ACCOUNTS, ADDRESSES, Log, LogError, RACING, StreamName};
+use crate::log::{ACCOUNTS, ADDRESSES, Divergence, Log, LogError, RACING, StreamName};
 
 /// The streams in the order in which they are backed up. An account event is written after the key of the address in
 /// it, so `ADDRESSES` comes after `ACCOUNTS`. `RACING` takes longest: a revocation should not have to wait for it.
@@ -28,28 +29,25 @@ pub(super) enum LogCommand {
     ///
     /// A follower that is away or behind is shown with the seconds for which its leader has not heard from it, and the
     /// messages that it lacks. The user is admin.
-    #[command(
-        after_help = "Example:\n  railbird log status --nats nats://admin:...@127.0.0.1:4222"
-    )]
-    Status(LogStatus),
+    Status {
+        #[command(flatten)]
+        nats: Nats,
+        /// Print all of it as a JSON object.
+        #[arg(long)]
+        json: bool,
+    },
     /// Accept streams that are missing, replaced or shorter than what the service has read.
     ///
     /// The service then gives up what it has read of them. It creates a missing stream, folds the views from the log as
     /// it is now, and sends the socket message `resync`. Put the old log back instead if you can: the service then
     /// continues by itself. Run this for each replica.
-    #[command(after_help = "Example:\n  railbird log accept --admin 127.0.0.1:9090")]
     Accept(AdminClient),
     /// Write the streams to a folder, while the service and the feeders go on.
     ///
     /// Every event that was acknowledged before is in the backup. The folder gets its name once the backup is whole. It
     /// holds secrets. The user is admin.
-    #[command(
-        after_help = "Examples:\n  railbird log backup /backup/first --nats nats://admin:...@127.0.0.1:4222\n  \
-                      railbird log backup /backup --rotate --nats nats://admin:...@127.0.0.1:4222"
-    )]
     Backup(WriteBackup),
     /// Check a backup: that it is whole, and no byte has changed. Needs no NATS.
-    #[command(after_help = "Example:\n  railbird log check /backup/2026-11-22")]
     Check {
         /// The folder of the backup.
         #[arg(value_name = "DIR")]
@@ -60,9 +58,6 @@ pub(super) enum LogCommand {
     /// No stream is overwritten: with other streams of these names on the server, nothing is restored. A restored
     /// stream is the same log as before, so services that have read no more than the backup has continue by
     /// themselves. Others wait for `railbird log accept`. Run it again after a failure. The user is admin.
-    #[command(
-        after_help = "Example:\n  railbird log restore /backup/2026-11-22 --nats nats://admin:...@127.0.0.1:4222"
-    )]
     Restore(BackupFolder),
 }
 
@@ -92,15 +87,13 @@ pub(super) struct BackupFolder {
 impl LogCommand {
     pub(super) async fn run(self) -> anyhow::Result<()> {
         match self {
-            Self::Status(status) => status.run().await,
+            Self::Status { nats, json } => print_log_status(&nats.connect().await?, json).await,
             Self::Accept(admin) => accept(&admin).await,
             Self::Backup(backup) => backup.run().await,
             Self::Check { folder } => {
                 let backup = Backup::open(&folder)?;
-                result(format_args!(
-                    "the backup is whole, as of {}",
-                    backup.manifest.began_at
-                ));
+                let began_at = backup.manifest.began_at;
+                result(format_args!("the backup is whole, as of {began_at}"));
                 Ok(())
             }
             Self::Restore(backup) => backup.restore().await,
@@ -109,17 +102,16 @@ impl LogCommand {
 }
 
 async fn accept(admin: &AdminClient) -> anyhow::Result<()> {
-    let answer = admin.post("/log/accept").await?;
-    let accepted = answer["accepted"].as_object();
-    for (stream, divergence) in accepted.unwrap_or(&Map::new()) {
-        result(format_args!(
-            "{}",
-            line(stream, divergence).context("the answer of /log/accept is incomplete")?
-        ));
+    #[derive(Deserialize)]
+    struct AcceptedLogs {
+        accepted: BTreeMap<String, Divergence>,
     }
-    result(format_args!(
-        "the service folds the accepted log; /readyz shows its progress"
-    ));
+    let answer = serde_json::from_value(admin.post("/log/accept").await?);
+    let answer: AcceptedLogs = answer.context("the answer of /log/accept is incomplete")?;
+    for (stream, divergence) in &answer.accepted {
+        result(line(stream, divergence));
+    }
+    result("the service folds the accepted log; /readyz shows its progress");
     Ok(())
 }
 
@@ -127,23 +119,21 @@ impl WriteBackup {
     async fn run(&self) -> anyhow::Result<()> {
         let began_at = Timestamp::now();
         let folder = &self.backup.folder;
-        let folders = self.rotate.then(|| BackupFolders::new(folder));
-        let target = match &folders {
-            Some(folders) => folders.named(began_at),
-            None => folder.clone(),
+        let target = match self.rotate {
+            true => backup_folders::named(folder, began_at),
+            false => folder.clone(),
         };
         let written = self.backup.write(&target).await;
         if let Some(file) = &self.metrics {
-            let written = written.as_ref().ok();
-            let metrics = written.map(|bytes| BackupMetrics::new(began_at, *bytes, &target));
-            BackupMetrics::write(metrics, file)
+            let last = written.as_ref().ok().map(|bytes| (began_at, *bytes));
+            write_backup_metrics(last, &target, file)
                 .with_context(|| format!("{} cannot be written", file.display()))?;
         }
         written?;
-        match folders {
-            Some(folders) => folders.remove_old(began_at),
-            None => Ok(()),
+        if self.rotate {
+            backup_folders::remove_old(folder, began_at)?;
         }
+        Ok(())
     }
 }
 
@@ -172,10 +162,8 @@ impl BackupFolder {
         let order: Vec<StreamName> = BACKED_UP.into_iter().rev().collect();
         let missing = missing(&log, &backup, &order).await?;
         for stream in &missing {
-            backup
-                .restore(&log, *stream)
-                .await
-                .with_context(|| format!("{} was not restored", stream.name))?;
+            let restored = backup.restore(&log, *stream).await;
+            restored.with_context(|| format!("{} was not restored", stream.name))?;
         }
         if missing.contains(&ADDRESSES) {
             erase_forgotten(&log).await?;
@@ -211,29 +199,22 @@ async fn erase_forgotten(log: &Log) -> anyhow::Result<()> {
 }
 
 /// What was given up of a stream, and what takes its place.
-fn line(stream: &str, divergence: &Value) -> Option<String> {
-    let read = match &divergence["read"] {
-        Value::Null => "what was read".to_owned(),
-        read => {
-            let seq = read["seq"].as_u64()?;
-            let created = read["log"]["created"].as_str()?;
+fn line(stream: &str, divergence: &Divergence) -> String {
+    let read = match &divergence.read {
+        None => "what was read".to_owned(),
+        Some(read) => {
+            let (seq, created) = (read.seq, &read.log.created);
             format!("the history up to event {seq} of the stream created at {created}")
         }
     };
-    let lost = match divergence["lost"].as_u64() {
-        Some(lost) => lost.to_string(),
-        None => "unknown".to_owned(),
-    };
-    let found = match &divergence["found"] {
-        Value::Null => "A new stream".to_owned(),
-        found => {
-            let created = found["log"]["created"].as_str()?;
-            let last_seq = found["seq"].as_u64()?;
-            format!("The stream created at {created}, which ends at event {last_seq},")
+    let found = match &divergence.found {
+        None => "A new stream".to_owned(),
+        Some(found) => {
+            let (seq, created) = (found.seq, &found.log.created);
+            format!("The stream created at {created}, which ends at event {seq},")
         }
     };
-    let reason = divergence["reason"].as_str()?;
-    Some(format!(
-        "{stream}: {reason}. {found} takes the place of {read}. Events given up: {lost}"
-    ))
+    let lost = divergence.lost.map(|lost| lost.to_string());
+    let (lost, reason) = (lost.as_deref().unwrap_or("unknown"), &divergence.reason);
+    format!("{stream}: {reason}. {found} takes the place of {read}. Events given up: {lost}")
 }

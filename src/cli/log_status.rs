@@ -1,72 +1,51 @@
 //! `railbird log status`.
 
-use clap::Args;
 use indicatif::DecimalBytes;
 use serde_json::{Value, json};
 
-use super::Nats;
 use super::report::{line, result, table};
-use crate::log::{JetStreamServer, NatsServers, StreamFollower, StreamOverview};
+use crate::log::{JetStreamServer, Log, NatsServers, StreamFollower, StreamOverview};
 
-#[derive(Debug, Args)]
-pub(super) struct LogStatus {
-    #[command(flatten)]
-    nats: Nats,
-    /// Print all of it as a JSON object.
-    #[arg(long)]
-    json: bool,
-}
-
-impl LogStatus {
-    pub(super) async fn run(&self) -> anyhow::Result<()> {
-        let log = self.nats.connect().await?;
-        let servers = log.servers().await?;
-        if !self.json {
-            print_servers(&servers);
-        }
-        let (mut streams, mut unknown) = (Vec::new(), Vec::new());
-        for stream in log.stream_names().await? {
-            match log.overview(&stream).await {
-                Ok(overview) => streams.push(overview),
-                Err(error) => unknown.push((stream, error)),
-            }
-        }
-        if self.json {
-            result(json!({
-                "servers_expected": servers.expected,
-                "leader": servers.leader,
-                "servers": servers.answering,
-                "streams": streams,
-            }));
-        } else {
-            print_streams(&streams);
-        }
-        match unknown.pop() {
-            Some((stream, error)) => {
-                for (stream, error) in unknown {
-                    line(format_args!("the stream {stream} is unknown: {error}"));
-                }
-                Err(anyhow::Error::new(error).context(format!("the stream {stream} is unknown")))
-            }
-            None => Ok(()),
+/// Prints the nats-servers and the streams.
+pub(super) async fn print_log_status(log: &Log, as_json: bool) -> anyhow::Result<()> {
+    let servers = log.servers().await?;
+    if !as_json {
+        print_servers(&servers);
+    }
+    let (mut streams, mut unknown) = (Vec::new(), Vec::new());
+    for stream in log.stream_names().await? {
+        match log.overview(&stream).await {
+            Ok(overview) => streams.push(overview),
+            Err(error) => unknown.push((stream, error)),
         }
     }
+    if as_json {
+        result(json!({
+            "servers_expected": servers.expected,
+            "leader": servers.leader,
+            "servers": servers.answering,
+            "streams": streams,
+        }));
+    } else {
+        print_streams(&streams);
+    }
+    let Some((stream, error)) = unknown.pop() else {
+        return Ok(());
+    };
+    for (stream, error) in unknown {
+        line(format_args!("the stream {stream} is unknown: {error}"));
+    }
+    Err(anyhow::Error::new(error).context(format!("the stream {stream} is unknown")))
 }
 
 fn print_servers(servers: &NatsServers) {
-    let NatsServers {
-        expected,
-        leader,
-        answering,
-    } = servers;
-    result(format_args!(
-        "{} of {expected} nats-servers answer",
-        answering.len()
-    ));
+    let (expected, answering) = (servers.expected, &servers.answering);
+    let count = answering.len();
+    result(format_args!("{count} of {expected} nats-servers answer"));
     let row = |(name, server): (&String, &JetStreamServer)| {
         json!({
             "server": name,
-            "leads": if leader.as_ref() == Some(name) { "JetStream" } else { "-" },
+            "leads": if servers.leader.as_ref() == Some(name) { "JetStream" } else { "-" },
             "syncs": if server.syncs_always { "always" } else { "late" },
             "used": size(server.storage),
             "max": size(server.storage_max),
@@ -109,16 +88,11 @@ fn print_streams(streams: &[StreamOverview]) {
 }
 
 fn follower(follower: &StreamFollower) -> String {
-    let StreamFollower {
-        name,
-        follows,
-        lag,
-        silent_ms,
-    } = follower;
-    if *follows {
+    let (name, lag) = (&follower.name, follower.lag);
+    if follower.follows {
         name.clone()
     } else {
-        let silent = silent_ms / 1000;
+        let silent = follower.silent_ms / 1000;
         format!("{name} (silent for {silent} s, lacks {lag})")
     }
 }

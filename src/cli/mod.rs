@@ -1,6 +1,8 @@
 //! The command line: one command per file.
 
 mod admin;
+mod api_access;
+mod api_client;
 pub(crate) mod backup;
 mod backup_folders;
 mod backup_metrics;
@@ -8,15 +10,18 @@ mod check_config;
 mod checks;
 mod demo;
 mod dev;
+mod diff;
 #[cfg(test)]
 #[path = "../../tests/documents/generate/commands.rs"]
 mod documents;
+mod export;
 mod feeders;
 mod import;
 mod keys;
 mod log;
 mod log_status;
 mod mailing;
+mod maintenance;
 mod nats_server;
 mod open_files;
 mod player;
@@ -54,8 +59,10 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, fmt, registry};
 
+use self::api_client::NoService;
 use self::secret::{NATS_VARIABLE, read_secret};
 use self::watch::Unwatchable;
+use crate::accounts::CommandError;
 use crate::limits::plans::Plans;
 use crate::log::runtime::build_blocking;
 use crate::log::{Log, LogError, NatsConfig, Replicas};
@@ -70,26 +77,17 @@ const VERSION: &str = concat!(
 );
 
 const LOG_JSON_VARIABLE: &str = "RAILBIRD_LOG_JSON";
+/// The ends of the help of the commands, each after a line with the name.
+const EXAMPLES: &str = include_str!("examples.txt");
 /// Without the NATS library, which logs each failed attempt again and again: the service reports each reason once.
 const LOG_FILTER: &str = "warn,async_nats=off,railbird=info";
 
 /// Railbird, an event-sourced horse racing data service.
 #[derive(Debug, Parser)]
-#[command(
-    version = VERSION,
-    max_term_width = 100,
-    after_help = "Examples:\n  railbird dev\n  railbird import hkjc-results results/ --nats nats://127.0.0.1:4222\n\n\
-                  `railbird <command> --help` shows the options of a command and an example."
-)]
+#[command(version = VERSION, max_term_width = 100)]
 struct Cli {
     /// Log filter, such as `info` or `railbird=debug,warn`.
-    #[arg(
-        long,
-        global = true,
-        env = "RAILBIRD_LOG",
-        value_name = "FILTER",
-        default_value = LOG_FILTER
-    )]
+    #[arg(long, global = true, env = "RAILBIRD_LOG", value_name = "FILTER", default_value = LOG_FILTER)]
     log: String,
     /// Log as JSON, one object per line.
     #[arg(long, global = true, env = LOG_JSON_VARIABLE)]
@@ -114,13 +112,15 @@ enum Command {
     Simulate(simulate::Simulate),
     /// Issue, list, rotate and revoke API keys, and approve subscriptions.
     Keys(keys::Keys),
+    /// Plan maintenance, which /status shows, list it and cancel it.
+    Maintenance(maintenance::MaintenanceCommand),
     /// Add feeders to the NATS configuration.
     #[command(subcommand)]
     Feeders(feeders::Feeders),
     /// Show rejected events and the reason for each.
     Rejections(rejections::Rejections),
     /// Rebuild the views of a running service from the log, then swap them in.
-    Rebuild(rebuild::RebuildCommand),
+    Rebuild(admin::AdminClient),
     /// Show the state of the log, back it up and restore it, and accept one that was lost or replaced.
     #[command(subcommand)]
     Log(log::LogCommand),
@@ -131,6 +131,10 @@ enum Command {
     Verify(verify::Verify),
     /// Show live odds in the terminal.
     Watch(watch::Watch),
+    /// Write results, race cards, odds, dividends and form to files, a file for each meeting.
+    Export(export::Export),
+    /// Show what changed in the answers between two places in the log.
+    Diff(diff::Diff),
     /// Write the JSON Schemas of all events, openapi.json and asyncapi.json.
     Schemas(schemas::Schemas),
 }
@@ -140,42 +144,20 @@ enum Command {
 struct Nats {
     /// NATS address, or several separated by commas; may include credentials, as in nats://user:password@host:4222.
     /// With tls:// all connections use TLS. RAILBIRD_NATS_FILE names a file with it. [default: nats://127.0.0.1:4222]
-    #[arg(
-        long = "nats",
-        global = true,
-        env = NATS_VARIABLE,
-        value_name = "URL",
-        hide_env_values = true
-    )]
+    #[arg(long = "nats", global = true, env = NATS_VARIABLE, value_name = "URL", hide_env_values = true)]
     url: Option<String>,
     /// PEM file of the authorities that certificates of NATS are checked against, instead of those of this machine. All
     /// connections use TLS then.
-    #[arg(
-        long = "nats-ca",
-        global = true,
-        env = "RAILBIRD_NATS_CA",
-        value_name = "FILE"
-    )]
-    ca: Option<PathBuf>,
+    #[arg(long, global = true, env = "RAILBIRD_NATS_CA", value_name = "FILE")]
+    nats_ca: Option<PathBuf>,
     /// Credentials file to log in to NATS with, instead of the user and password in the address: a JWT and its key, as
     /// nsc writes it.
-    #[arg(
-        long = "nats-creds",
-        global = true,
-        env = "RAILBIRD_NATS_CREDS",
-        value_name = "FILE"
-    )]
-    creds: Option<PathBuf>,
+    #[arg(long, global = true, env = "RAILBIRD_NATS_CREDS", value_name = "FILE")]
+    nats_creds: Option<PathBuf>,
     /// Servers of a NATS cluster that store each of the streams created by this command: 1, 3 or 5. A stream that
     /// exists keeps its number.
-    #[arg(
-        long,
-        global = true,
-        env = "RAILBIRD_REPLICAS",
-        value_name = "NUMBER",
-        default_value_t = Replicas::default(),
-        value_parser = Replicas::parse
-    )]
+    #[arg(long, global = true, env = "RAILBIRD_REPLICAS", value_name = "NUMBER",
+          default_value_t = Replicas::default(), value_parser = Replicas::parse)]
     replicas: Replicas,
 }
 
@@ -184,11 +166,10 @@ const NATS_DEFAULT: &str = "nats://127.0.0.1:4222";
 impl Nats {
     fn config(&self) -> Result<NatsConfig, WrongConfiguration> {
         let url = read_secret(NATS_VARIABLE, self.url.as_deref())?;
-        let is_set = |file: &PathBuf| !file.as_os_str().is_empty();
         Ok(NatsConfig {
             url: url.unwrap_or_else(|| NATS_DEFAULT.to_owned()),
-            ca: self.ca.clone().filter(is_set),
-            creds: self.creds.clone().filter(is_set),
+            ca: self.nats_ca.clone(),
+            creds: self.nats_creds.clone(),
             replicas: self.replicas,
         })
     }
@@ -202,19 +183,15 @@ impl Nats {
 struct PlansFlag {
     /// TOML file of the plans for keys and for the pricing page; the default is ops/plans.toml, which is built in. The
     /// service reads it again at SIGHUP.
-    #[arg(
-        long = "plans",
-        global = true,
-        env = "RAILBIRD_PLANS",
-        value_name = "FILE"
-    )]
+    #[arg(long = "plans", global = true)]
+    #[arg(env = "RAILBIRD_PLANS", value_name = "FILE")]
     file: Option<PathBuf>,
 }
 
 impl PlansFlag {
     fn read(&self) -> Result<Plans, WrongConfiguration> {
         let plans = self.file.as_deref().map(Plans::read).transpose();
-        let plans = plans.map_err(|error| WrongConfiguration(error.to_string()))?;
+        let plans = plans.map_err(|error| format!("{error:#}"))?;
         Ok(plans.unwrap_or_default())
     }
 }
@@ -225,8 +202,9 @@ impl PlansFlag {
 struct WrongUse(String);
 
 /// The configuration is wrong, and the command did nothing.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, derive_more::From)]
 #[error("{0}")]
+#[from(String, &str)]
 struct WrongConfiguration(String);
 
 /// The time for blocking work to end after a command.
@@ -243,9 +221,8 @@ const EXIT_NO_PERMISSION: u8 = 77;
 const EXIT_CONFIGURATION: u8 = 78;
 
 /// Parses the command line and runs the command.
-#[must_use]
 pub fn main() -> ExitCode {
-    let matches = without_empty_variables(Cli::command()).try_get_matches();
+    let matches = prepared(Cli::command(), "").try_get_matches();
     let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         // Help and the version are no errors.
@@ -284,8 +261,10 @@ fn wants_json() -> bool {
     variable.is_some_and(|value| value == "true") || env::args_os().any(|arg| arg == "--log-json")
 }
 
-/// An empty variable counts as unset: Compose passes unset variables as empty ones.
-fn without_empty_variables(command: clap::Command) -> clap::Command {
+/// A command and those below it, with examples in the help. An empty variable counts as unset: Compose passes unset
+/// variables as empty ones.
+fn prepared(command: clap::Command, parent: &str) -> clap::Command {
+    let name = format!("{parent} {}", command.get_name());
     let command = command.mut_args(|arg| {
         let value = arg.get_env().and_then(env::var_os);
         if value.is_some_and(|value| value.is_empty()) {
@@ -294,11 +273,18 @@ fn without_empty_variables(command: clap::Command) -> clap::Command {
             arg
         }
     });
-    command.mut_subcommands(without_empty_variables)
+    let examples = EXAMPLES.split_once(&format!("\n##{name}\n"));
+    let examples = examples.and_then(|(_, rest)| rest.split("\n## ").next());
+    let command = command.after_help(examples.map(str::trim_end));
+    command.mut_subcommands(|command| prepared(command, &name))
 }
 
 fn exit_code(error: &anyhow::Error) -> u8 {
-    if let Some(error) = error.downcast_ref() {
+    let of_command = error.downcast_ref().and_then(|error| match error {
+        CommandError::Log(error) => Some(error),
+        _ => None,
+    });
+    if let Some(error) = error.downcast_ref().or(of_command) {
         return match error {
             LogError::Unreachable(_) | LogError::NoStream(_) | LogError::NoLeader(_) => {
                 EXIT_UNAVAILABLE
@@ -310,10 +296,8 @@ fn exit_code(error: &anyhow::Error) -> u8 {
             _ => EXIT_FAILURE,
         };
     }
-    if error
-        .downcast_ref()
-        .is_some_and(Unwatchable::is_unavailable)
-    {
+    let unwatchable = error.downcast_ref();
+    if unwatchable.is_some_and(Unwatchable::is_unavailable) || error.is::<NoService>() {
         EXIT_UNAVAILABLE
     } else if error.is::<WrongUse>() {
         EXIT_USAGE
@@ -345,11 +329,14 @@ async fn execute(command: Command) -> anyhow::Result<ExitCode> {
         Command::CheckConfig(check) => check.run().await?,
         Command::Simulate(simulate) => simulate.run().await?,
         Command::Keys(keys) => keys.run().await?,
+        Command::Maintenance(maintenance) => maintenance.run().await?,
         Command::Feeders(feeders) => feeders.run()?,
-        Command::Rebuild(rebuild) => rebuild.run().await?,
+        Command::Rebuild(admin) => rebuild::rebuild(&admin).await?,
         Command::Log(log) => log.run().await?,
         Command::Snapshot(snapshot) => snapshot.run().await?,
         Command::Watch(watch) => watch.run().await?,
+        Command::Export(export) => export.run().await?,
+        Command::Diff(diff) => diff.run().await?,
         Command::Schemas(schemas) => schemas.run()?,
     }
     Ok(ExitCode::SUCCESS)
@@ -367,8 +354,7 @@ fn init_logging(cli: &Cli) -> anyhow::Result<()> {
     let no_secrets = filter_fn(|metadata| {
         *metadata.level() <= Level::DEBUG || !metadata.target().starts_with("async_nats")
     });
-    let filter = EnvFilter::try_new(&cli.log);
-    let filter = filter.with_context(|| format!("--log {:?}", cli.log))?;
+    let filter = EnvFilter::try_new(&cli.log).with_context(|| format!("--log {:?}", cli.log))?;
     let filter = filter.and(no_secrets);
     let layer = log_layer().with_ansi(std::io::stderr().is_terminal());
     if cli.log_json {

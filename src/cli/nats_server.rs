@@ -158,9 +158,8 @@ async fn stop_leftover(folder: &Path) -> anyhow::Result<()> {
 
 fn ports_files(folder: &Path) -> impl Iterator<Item = PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten();
-    entries
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.extension().is_some_and(|ext| ext == "ports"))
+    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    paths.filter(|path| path.extension().is_some_and(|ext| ext == "ports"))
 }
 
 /// The address in a ports file; `None` while the server is still writing it.

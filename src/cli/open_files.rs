@@ -15,7 +15,7 @@ const RESERVE: u64 = 256;
 pub(super) struct ConnectionsMax {
     configured: u32,
     /// At least one.
-    allowed: u32,
+    pub(super) allowed: u32,
     /// Open files; `None` without a limit.
     limit: Option<u64>,
 }
@@ -33,8 +33,7 @@ impl ConnectionsMax {
         }
         let limit = getrlimit(Resource::Nofile).current;
         let reachable = limit.map_or(u64::MAX, |limit| limit.saturating_sub(RESERVE) / 2);
-        let reachable = u32::try_from(reachable.max(1)).unwrap_or(u32::MAX);
-        let allowed = configured.min(reachable);
+        let allowed = configured.min(u32::try_from(reachable.max(1)).unwrap_or(u32::MAX));
         Self {
             configured,
             allowed,
@@ -42,29 +41,24 @@ impl ConnectionsMax {
         }
     }
 
-    /// The maximum, with a warning if it is lowered.
-    pub(super) fn allowed(self) -> usize {
+    /// Warns if the maximum is lowered.
+    pub(super) fn warn(self) {
         if self.allowed < self.configured {
             tracing::warn!("{self}");
         }
-        self.allowed as usize
     }
 }
 
 impl fmt::Display for ConnectionsMax {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            configured,
-            allowed,
-            limit,
-        } = self;
-        let Some(limit) = limit.filter(|_| allowed < configured) else {
+        let (configured, allowed) = (self.configured, self.allowed);
+        let Some(limit) = self.limit.filter(|_| allowed < configured) else {
             return write!(
                 f,
                 "at most {allowed} HTTP connections, and as many WebSockets"
             );
         };
-        let needed = 2 * u64::from(*configured) + RESERVE;
+        let needed = 2 * u64::from(configured) + RESERVE;
         write!(
             f,
             "the limit of open files, {limit}, is too low for --connections-max {configured}: at most {allowed} HTTP \

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use uuid::Uuid;
 
 use super::report::{Progress, Summary};
+use super::speed::Speed;
 use crate::clock::sleep_until;
 use crate::log::{Log, LogError, Outgoing, RACING};
 use crate::shutdown::Shutdown;
@@ -28,15 +29,6 @@ pub(super) enum EarlierRun {
     At(Pace),
     /// The log has other races under the same numbers.
     Different,
-}
-
-/// When events are published.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum PublishTiming {
-    /// Each event at its time; events of the past at once.
-    OnSchedule,
-    /// All events at once.
-    Immediate,
 }
 
 #[derive(Debug, Clone)]
@@ -70,18 +62,19 @@ impl Player {
     }
 
     /// Publishes those events of a day that the log does not have, until all are published or the process shuts down.
-    /// Shows which of its sources are alive.
+    /// Each is published at its time, and those of the past at once; at full speed all are. Shows which of its sources
+    /// are alive.
     pub(super) async fn play(
         &self,
         day: RaceDay,
         pace: Pace,
         events: Vec<Envelope>,
-        timing: PublishTiming,
+        speed: Speed,
         mut progress: Option<Progress>,
     ) -> anyhow::Result<Summary> {
+        let mut summary = Summary::default();
         let alive = move || day.sources_alive(&pace, Timestamp::now());
         let _alive = self.log.show_alive(alive);
-        let mut summary = Summary::new();
         summary.read = events.len() as u64;
         let missing = self.missing(events).await?;
         summary.read -= missing.len() as u64;
@@ -89,7 +82,7 @@ impl Player {
         let mut appender = self.log.appender(WINDOW);
         for envelope in missing {
             let due = publish_at(&envelope);
-            if timing == PublishTiming::OnSchedule && due > Timestamp::now() {
+            if speed != Speed::Max && due > Timestamp::now() {
                 appender.flush().await?;
                 tokio::select! {
                     () = sleep_until(due) => {}

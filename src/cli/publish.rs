@@ -39,9 +39,6 @@ const KNOWN_IDS: &str = "an event whose id is in the log changes nothing, even w
 type LineBatch = anyhow::Result<Vec<Result<Outgoing, String>>>;
 
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  railbird publish events.ndjson\n  my-feed | railbird publish --alive tote -"
-)]
 pub(super) struct Publish {
     /// File of CloudEvents, one JSON object per line; `-` reads standard input.
     file: PathBuf,
@@ -64,7 +61,7 @@ impl Publish {
         log.state_or_create(RACING).await?;
         let _alive = (self.alive).map(|source| log.show_alive(move || vec![source.clone()]));
         let mut appender = log.appender(WINDOW);
-        let mut summary = Summary::new();
+        let mut summary = Summary::default();
         let mut progress = Progress::new("publishing", 0);
         let mut batches = read_ahead(LineBatches {
             input: BufReader::with_capacity(READ_BYTES, input),

@@ -26,9 +26,6 @@ const PAGE_MAX: usize = 1000;
 const WINDOW: usize = 64;
 
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  railbird rejections --follow\n  railbird rejections --subject racing.odds.2026-11-21.ST --source tote --last 1000\n  railbird rejections --after 0 --json >rejections.ndjson\n  railbird rejections --source tote retry"
-)]
 pub(super) struct Rejections {
     #[command(flatten)]
     admin: AdminClient,
@@ -101,7 +98,7 @@ impl Rejections {
     /// Publishes the rejected events that are valid by now.
     async fn retry(&self, log: &Log) -> anyhow::Result<ExitCode> {
         let mut appender = log.appender(WINDOW);
-        let mut summary = Summary::new();
+        let mut summary = Summary::default();
         let mut progress = Progress::new("reading rejections", 0);
         let (mut after, mut more) = (self.after.unwrap_or(0), true);
         while more {
@@ -151,19 +148,15 @@ impl Rejections {
     async fn page(&self, side: &str, seq: u64, limit: usize) -> anyhow::Result<RejectionPage> {
         let limit = limit.min(PAGE_MAX);
         let mut path = format!("/rejections?{side}={seq}&limit={limit}");
-        let filters = [
-            ("code", &self.code),
-            ("source", &self.source),
-            ("subject", &self.subject),
-        ];
-        for (name, value) in filters {
+        let mut filter = |name: &str, value: &Option<String>| {
             if let Some(value) = value {
-                let value = utf8_percent_encode(value, NON_ALPHANUMERIC);
-                path.push_str(&format!("&{name}={value}"));
+                path += &format!("&{name}={}", utf8_percent_encode(value, NON_ALPHANUMERIC));
             }
-        }
-        let page = self.admin.get(&path).await?;
-        Ok(serde_json::from_value(page)?)
+        };
+        filter("code", &self.code);
+        filter("source", &self.source);
+        filter("subject", &self.subject);
+        Ok(serde_json::from_value(self.admin.get(&path).await?)?)
     }
 
     fn print(&self, rejection: &Value) {

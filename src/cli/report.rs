@@ -21,10 +21,8 @@ const OMITTED_NAMES_MAX: usize = 100;
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
 /// The letters of Unicode that change the direction of others.
-const DIRECTIONS: [char; 12] = [
-    '\u{61c}', '\u{200e}', '\u{200f}', '\u{202a}', '\u{202b}', '\u{202c}', '\u{202d}', '\u{202e}',
-    '\u{2066}', '\u{2067}', '\u{2068}', '\u{2069}',
-];
+const DIRECTIONS: &str = "\u{61c}\u{200e}\u{200f}\u{202a}\u{202b}\u{202c}\u{202d}\u{202e}\
+                          \u{2066}\u{2067}\u{2068}\u{2069}";
 
 /// Writes a line to standard error.
 pub(super) fn line(text: impl Display) {
@@ -65,7 +63,7 @@ fn cell(value: &Value) -> String {
 fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
-        let is_hidden = c.is_control() && !['\n', '\t'].contains(&c) || DIRECTIONS.contains(&c);
+        let is_hidden = c.is_control() && !['\n', '\t'].contains(&c) || DIRECTIONS.contains(c);
         if is_hidden {
             shown += &format!("\\u{:04x}", u32::from(c));
         } else {
@@ -117,9 +115,19 @@ impl Drop for Progress {
     }
 }
 
-/// Counts of what a command read and published.
+/// When a command began.
+struct Began(Instant);
+
+impl Default for Began {
+    fn default() -> Self {
+        Self(Instant::now())
+    }
+}
+
+/// Counts of what a command read and published, from its start on.
+#[derive(Default)]
 pub(super) struct Summary {
-    began: Instant,
+    began: Began,
     pub(super) read: u64,
     pub(super) published: u64,
     pub(super) duplicates: u64,
@@ -134,21 +142,6 @@ pub(super) struct Summary {
 }
 
 impl Summary {
-    pub(super) fn new() -> Self {
-        Self {
-            began: Instant::now(),
-            read: 0,
-            published: 0,
-            duplicates: 0,
-            restated: 0,
-            outdated: 0,
-            rejected: 0,
-            notes: 0,
-            reasons: Vec::new(),
-            omitted: Omitted::new(),
-        }
-    }
-
     /// Counts a rejected input, and keeps the first [`REASONS_SHOWN`] reasons.
     pub(super) fn reject(&mut self, reason: String) {
         self.rejected += 1;
@@ -189,7 +182,7 @@ impl Summary {
         if more > 0 {
             result(format_args!("refused: and {more} more"));
         }
-        let seconds = self.began.elapsed().as_secs_f64();
+        let seconds = self.began.0.elapsed().as_secs_f64();
         let rate = self.read as f64 / seconds.max(0.001);
         result(format_args!(
             "{} read, {} published, {} duplicates, {} refused, {} notes, {seconds:.1} s, {rate:.0} events/s",

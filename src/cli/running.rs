@@ -23,7 +23,6 @@ pub(super) fn keep_files_private() {
 }
 
 /// A service that serves until it is stopped, or a task of it ends.
-#[derive(Debug)]
 pub(super) struct RunningService {
     app: Arc<App>,
     shutdown: Shutdown,
@@ -49,22 +48,18 @@ impl RunningService {
         }
     }
 
-    /// Stops the service: it is unready for the time of `drain_delay`, and then refuses connections and ends what is
+    /// Stops the service: it is unready for the time of `delay`, and then refuses connections and ends what is
     /// in progress.
     ///
     /// # Errors
     /// Returns [`StoppedAtOnce`] at the next signal, and an error if the service fails or does not end in
     /// [`STOP_TIMEOUT`].
-    pub(super) async fn stop(
-        self,
-        drain_delay: Duration,
-        signals: &mut Signals,
-    ) -> anyhow::Result<()> {
-        tracing::info!(?drain_delay, "stopping");
-        self.app.draining.cancel();
+    pub(super) async fn stop(self, delay: Duration, signals: &mut Signals) -> anyhow::Result<()> {
+        tracing::info!(drain_delay = ?delay, "stopping");
+        self.app.health.draining.cancel();
         let shutdown = self.shutdown;
         let stopping = async {
-            sleep(drain_delay).await;
+            sleep(delay).await;
             shutdown.cancel();
             let ended = timeout(STOP_TIMEOUT, self.serving).await;
             ended

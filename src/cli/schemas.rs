@@ -11,7 +11,6 @@ use super::report::result;
 use crate::http::{ASYNCAPI, OPENAPI};
 
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  railbird schemas --out schemas")]
 pub(super) struct Schemas {
     /// Folder to write the files to.
     #[arg(long, value_name = "DIR", default_value = "schemas")]

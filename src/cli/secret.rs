@@ -32,15 +32,13 @@ pub(super) fn read_secret(
     let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
     let file = set(&file_variable);
     if file.is_some() && set(variable).is_some() {
-        let text = format!("{variable} and {file_variable} are both set: set one of them");
-        return Err(WrongConfiguration(text));
+        return Err(format!("{variable} and {file_variable} are both set: set one of them").into());
     }
     let (None, Some(file)) = (value, &file) else {
         return Ok(value.map(str::to_owned));
     };
     let wrong = |reason: &dyn ToString| {
-        let file = file.display();
-        let reason = reason.to_string();
+        let (file, reason) = (file.display(), reason.to_string());
         WrongConfiguration(format!("{file_variable}: {file}: {reason}"))
     };
     let read = std::fs::read_to_string(file).map_err(|error| wrong(&error))?;

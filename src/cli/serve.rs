@@ -1,7 +1,6 @@
 //! `railbird serve`.
 
 use std::convert::Infallible;
-use std::fmt::Display;
 use std::fs;
 use std::future::pending;
 use std::io::ErrorKind::{NotADirectory, NotFound};
@@ -24,7 +23,7 @@ use super::checks::Checks;
 use super::keys::parse_duration;
 use super::mailing::MailFlags;
 use super::open_files::ConnectionsMax;
-use super::reload::Reload;
+use super::reload::reload;
 use super::running::{RunningService, STOP_TIMEOUT, keep_files_private};
 use super::service_manager::ServiceManager;
 use super::snapshot::SnapshotSecretFlag;
@@ -33,15 +32,13 @@ use super::{Cli, Nats, PlansFlag, WrongConfiguration};
 use crate::accounts::{DEV_ENV, WRITE_USE_EVERY};
 use crate::app::{Config, Service};
 use crate::clock::Clock;
-use crate::http::{AccessLog, AdminAccess, Origins};
+use crate::http::{AccessLog, AdminAccess, FrontRacing, Origins};
 use crate::limits::Proxies;
-use crate::limits::plans::Plans;
 use crate::log::{Durability, NatsConfig};
-use crate::mail::Mailing;
-use crate::projector::snapshots::SnapshotSecret;
-use crate::shutdown::{Hangups, Shutdown, Signals};
+use crate::shutdown::{Shutdown, Signals};
 use crate::tls::{CertificateFiles, TlsServer};
 
+const HTTP_DEFAULT: &str = "127.0.0.1:8080";
 /// Balancers ask for readiness every few seconds.
 pub(super) const DRAIN_DELAY_DEFAULT: SignedDuration = SignedDuration::from_secs(5);
 /// With less, keys would be refused between two answers of NATS.
@@ -50,31 +47,20 @@ const KEYS_STALE_MAX_MIN: SignedDuration = SignedDuration::from_secs(10);
 const NO_MAIL: &str = "sign-up is closed, and mails wait";
 const NO_SNAPSHOTS: &str =
     "--snapshot-secret is not set, so a start without views folds the whole log";
-const KEY_IS_MISSING: &str = "--tls-cert needs --tls-key";
-const CERT_IS_MISSING: &str = "--tls-key needs --tls-cert";
 
 /// The options that `dev` and `serve` share.
 #[derive(Debug, Clone, Args)]
 pub(super) struct ServiceArgs {
     /// Address for clients: API, live channel and pages; port 0 picks a free port.
-    #[arg(
-        long,
-        env = "RAILBIRD_HTTP",
-        value_name = "ADDRESS",
-        default_value = "127.0.0.1:8080"
-    )]
+    #[arg(long, env = "RAILBIRD_HTTP", value_name = "ADDRESS", default_value = HTTP_DEFAULT)]
     http: SocketAddr,
     /// Address for operators: metrics, status, rebuild. It needs no key: keep it private, or set a token.
     #[arg(long, env = "RAILBIRD_ADMIN", value_name = "ADDRESS", default_value = ADMIN_DEFAULT)]
     admin: SocketAddr,
     /// Other host names of the admin address, such as `railbird` in a network of containers. By default its IP address
     /// and localhost: requests with another `Host` are refused.
-    #[arg(
-        long,
-        env = "RAILBIRD_ADMIN_HOSTS",
-        value_name = "NAMES",
-        value_delimiter = ','
-    )]
+    #[arg(long, env = "RAILBIRD_ADMIN_HOSTS")]
+    #[arg(value_name = "NAMES", value_delimiter = ',')]
     admin_hosts: Vec<String>,
     #[command(flatten)]
     admin_token: AdminToken,
@@ -88,15 +74,11 @@ pub(super) struct ServiceArgs {
     plans: PlansFlag,
     /// Maximum number of HTTP connections, and of WebSockets. Lowered to what the limit of open files allows.
     #[arg(long, env = "RAILBIRD_CONNECTIONS_MAX", default_value_t = 20_000, value_parser = value_parser!(u32).range(1..))]
-    connections_max: u32,
+    pub(super) connections_max: u32,
     /// The same for each network, an IPv4 address or the /64 of an IPv6 address; a /48 may have four times as many.
     /// Trusted proxies are exempt.
-    #[arg(
-        long,
-        env = "RAILBIRD_CONNECTIONS_PER_NETWORK",
-        default_value_t = 1_000,
-        value_parser = value_parser!(u32).range(1..)
-    )]
+    #[arg(long, env = "RAILBIRD_CONNECTIONS_PER_NETWORK", default_value_t = 1_000,
+          value_parser = value_parser!(u32).range(1..))]
     connections_per_network: u32,
     /// Addresses or networks of trusted proxies, such as 10.0.0.0/8; X-Forwarded-For is ignored from any other peer.
     #[arg(long, env = "RAILBIRD_TRUSTED_PROXIES", value_name = "CIDR", value_delimiter = ',', value_parser = Proxies::parse)]
@@ -130,6 +112,10 @@ pub(super) struct ServiceArgs {
     /// 0s is no limit.
     #[arg(long, env = "RAILBIRD_LAG_MAX", value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
     lag_max: SignedDuration,
+    /// The racing at `/` for visitors without a key: demo shows an invented meeting, delayed=15m the next races with
+    /// the prices of 15 minutes ago, none shows no races.
+    #[arg(long, env = "RAILBIRD_FRONT_PAGE", value_name = "RACING", default_value = "demo", value_parser = parse_front_racing)]
+    front_page: FrontRacing,
     /// Log each response at `info`, not only at `debug`: request id, method, path, status, latency, and key id.
     #[arg(long, env = "RAILBIRD_ACCESS_LOG")]
     access_log: bool,
@@ -148,6 +134,15 @@ fn parse_keys_stale_max(text: &str) -> Result<SignedDuration, &'static str> {
     is_enough.then_some(duration).ok_or("it is 10s or more")
 }
 
+fn parse_front_racing(text: &str) -> Result<FrontRacing, &'static str> {
+    match (text, text.strip_prefix("delayed=")) {
+        ("none", _) => Ok(FrontRacing::None),
+        ("demo", _) => Ok(FrontRacing::Demo),
+        (_, Some(delay)) => parse_duration(delay).map(FrontRacing::Delayed),
+        _ => Err("expected demo, none or delayed=15m"),
+    }
+}
+
 /// RFC 9116, 2.5.3.
 fn parse_contact(text: &str) -> Result<String, &'static str> {
     let schemes = ["mailto:", "https://", "tel:"];
@@ -158,52 +153,27 @@ fn parse_contact(text: &str) -> Result<String, &'static str> {
     contact.ok_or("a contact is a URI that begins with mailto:, https:// or tel:")
 }
 
-/// What the flags of [`ServiceArgs`] name, read.
-#[derive(Debug)]
-pub(super) struct ServiceParts {
-    admin_token: Option<String>,
-    connections: ConnectionsMax,
-    clock: Clock,
-    plans: Plans,
-    snapshot_secret: Option<SnapshotSecret>,
-}
-
 impl ServiceArgs {
-    /// Reads what the flags name. `None` if a part cannot be used.
-    pub(super) fn read(&self, checks: &mut Checks) -> Option<ServiceParts> {
-        let http = self.http;
-        let admin = self.admin;
-        let is_any = http.ip().is_unspecified() || admin.ip().is_unspecified();
-        let is_same = http.port() == admin.port() && (http.ip() == admin.ip() || is_any);
-        let addresses = if is_same && http.port() != 0 {
-            Err(format!("--http {http} and --admin {admin} are one address"))
-        } else {
-            Ok(())
-        };
-        let addresses = checks.add("addresses", addresses, |()| {
+    /// Reads what the flags name, without the log, the data folder, mails and TLS, which `dev` and `serve` set. `None`
+    /// if a part cannot be used.
+    pub(super) fn config(&self, checks: &mut Checks) -> Option<Config> {
+        let addresses = checks.add("addresses", self.check_addresses(), |()| {
+            let (http, admin) = (self.http, self.admin);
             format!("clients {http}, operators {admin}; not bound")
         });
-        let admin_token = checks.add(
-            "admin token",
-            self.admin_token.read(),
-            |token| match token {
-                Some(_) => "set".to_owned(),
-                None => "none: who reaches the admin address may use it".to_owned(),
-            },
-        );
+        let admin_token = self.admin_token.read();
+        let admin_token = checks.add("admin token", admin_token, |token| match token {
+            Some(_) => "set".to_owned(),
+            None => "none: who reaches the admin address may use it".to_owned(),
+        });
         let connections = ConnectionsMax::within_limit(self.connections_max);
-        let connections = Ok::<_, &str>(connections);
-        let connections = checks.add("connections", connections, ToString::to_string);
+        (checks.0).push(("connections", Ok(connections.to_string())));
         let clock = checks.add("time zone", Clock::new(&self.timezone), |_| {
             self.timezone.clone()
         });
         let plans = checks.add("plans", self.plans.read(), |plans| {
-            let file = if self.plans.file.is_some() {
-                ""
-            } else {
-                "; built in"
-            };
-            format!("{}{file}", plans.names())
+            let built_in = self.plans.file.is_none().then_some("; built in");
+            format!("{}{}", plans.names(), built_in.unwrap_or_default())
         });
         let snapshot_secret = self.snapshot_secret.read();
         let snapshot_secret = checks.add("snapshots", snapshot_secret, |secret| match secret {
@@ -211,39 +181,22 @@ impl ServiceArgs {
             None => format!("none: {NO_SNAPSHOTS}"),
         });
         addresses?;
-        Some(ServiceParts {
-            admin_token: admin_token?,
-            connections: connections?,
-            clock: clock?,
-            plans: plans?,
-            snapshot_secret: snapshot_secret?,
-        })
-    }
-
-    pub(super) fn config(
-        &self,
-        parts: ServiceParts,
-        nats: NatsConfig,
-        data: PathBuf,
-        mailing: Option<Mailing>,
-    ) -> Config {
-        let admin_hosts = self.admin_hosts.clone();
-        Config {
-            nats,
-            data,
+        Some(Config {
+            nats: NatsConfig::default(),
+            data: PathBuf::new(),
             snapshot_every: self.snapshot_every.unsigned_abs(),
-            snapshot_secret: parts.snapshot_secret,
+            snapshot_secret: snapshot_secret?,
             http: self.http,
             tls: None,
             admin: self.admin,
-            admin_access: AdminAccess::new(admin_hosts, parts.admin_token.as_deref()),
-            clock: parts.clock,
+            admin_access: AdminAccess::new(self.admin_hosts.clone(), admin_token?.as_deref()),
+            clock: clock?,
             venue_order: self.venue_order.clone(),
-            plans: parts.plans,
+            plans: plans?,
             keys_stale_max: self.keys_stale_max.unsigned_abs(),
             lag_max: self.lag_max.unsigned_abs(),
             write_use_every: WRITE_USE_EVERY,
-            connections_max: parts.connections.allowed(),
+            connections_max: connections.allowed as usize,
             connections_per_network: self.connections_per_network as usize,
             proxies: Proxies::new(self.trusted_proxies.clone()),
             origins: Origins::new(self.origins.clone()),
@@ -252,20 +205,30 @@ impl ServiceArgs {
             sign_ups_per_hour: self.sign_ups_per_hour,
             security_contact: self.security_contact.clone(),
             refused_env: None,
-            mailing,
+            // An invalid one is reported with the mail settings.
+            public_url: self.mail.public_url().ok().flatten(),
+            mailing: None,
+            front_racing: self.front_page,
             access_log: if self.access_log {
                 AccessLog::Info
             } else {
                 AccessLog::Debug
             },
+        })
+    }
+
+    fn check_addresses(&self) -> Result<(), String> {
+        let (http, admin) = (self.http, self.admin);
+        let is_any = http.ip().is_unspecified() || admin.ip().is_unspecified();
+        let is_same = http.port() == admin.port() && (http.ip() == admin.ip() || is_any);
+        if is_same && http.port() != 0 {
+            return Err(format!("--http {http} and --admin {admin} are one address"));
         }
+        Ok(())
     }
 }
 
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Example:\n  railbird serve --nats nats://railbird:$PASSWORD@nats:4222 --data /var/lib/railbird --http 0.0.0.0:8080"
-)]
 pub(super) struct Serve {
     #[command(flatten)]
     nats: Nats,
@@ -305,21 +268,17 @@ impl Serve {
         let files = match (self.tls_cert.clone(), self.tls_key.clone()) {
             (None, None) => return Ok(None),
             (Some(cert), Some(key)) => CertificateFiles { cert, key },
-            (Some(_), None) => return Err(WrongConfiguration(KEY_IS_MISSING.to_owned())),
-            (None, Some(_)) => return Err(WrongConfiguration(CERT_IS_MISSING.to_owned())),
+            (Some(_), None) => return Err("--tls-cert needs --tls-key".into()),
+            (None, Some(_)) => return Err("--tls-key needs --tls-cert".into()),
         };
-        let opened = TlsServer::open(files);
-        opened
-            .map(Some)
-            .map_err(|error| WrongConfiguration(error.to_string()))
+        let opened = TlsServer::open(files).map_err(|error| format!("{error:#}"))?;
+        Ok(Some(opened))
     }
 
     fn check_drain(&self) -> Result<(), String> {
         let needed = self.drain_delay.unsigned_abs().saturating_add(STOP_TIMEOUT);
-        let (drain, stop) = (
-            self.drain_delay,
-            self.stop_timeout.unwrap_or(SignedDuration::MAX),
-        );
+        let drain = self.drain_delay;
+        let stop = self.stop_timeout.unwrap_or(SignedDuration::MAX);
         if needed <= stop.unsigned_abs() {
             return Ok(());
         }
@@ -334,20 +293,16 @@ impl Serve {
     pub(super) fn config(&self, checks: &mut Checks) -> Option<Config> {
         let unknown = unknown_variables(&Cli::command());
         if unknown.is_empty() {
-            checks.add("variables", Ok::<_, &str>(()), |()| {
-                "all are known".to_owned()
-            });
+            (checks.0).push(("variables", Ok("all are known".to_owned())));
         }
-        for error in unknown {
-            checks.add("variables", Err::<(), _>(error), |()| String::new());
-        }
+        (checks.0).extend(unknown.into_iter().map(|error| ("variables", Err(error))));
         checks.add("data", check_folder(&self.data), |()| {
             self.data.display().to_string()
         });
         checks.add("stop", self.check_drain(), |()| {
             format!("{:#} to drain, 18s to end", self.drain_delay)
         });
-        let parts = self.service.read(checks);
+        let config = self.service.config(checks);
         let tls = checks.add("TLS", self.tls(), |tls| match tls {
             Some(tls) => format!("certificate until {}", tls.expires()),
             None => "none: clients connect in plain HTTP".to_owned(),
@@ -361,7 +316,7 @@ impl Serve {
             Ok(nats) => nats.describe().map_err(|error| error.to_string()),
             Err(error) => Err(error.to_string()),
         };
-        checks.add("NATS", description, String::clone);
+        checks.0.push(("NATS", description));
         if self.production {
             let https = self.service.mail.check_production();
             checks.add("production", https, |()| {
@@ -376,22 +331,25 @@ impl Serve {
             });
         }
         checks.result().ok()?;
-        let config = (self.service).config(parts?, nats.ok()?, self.data.clone(), mailing?);
         Some(Config {
+            nats: nats.ok()?,
+            data: self.data.clone(),
             tls: tls?,
+            mailing: mailing?,
             refused_env: self.production.then_some(DEV_ENV),
-            ..config
+            ..config?
         })
     }
 
     pub(super) async fn run(self) -> anyhow::Result<()> {
         keep_files_private();
         let mut signals = Signals::install()?;
-        let mut hangups = Hangups::install()?;
+        let mut hangups = Signals::install_hangup()?;
         let mut checks = Checks::default();
         let config = self.config(&mut checks);
         checks.result()?;
         let config = config.context("the configuration is not complete")?;
+        ConnectionsMax::within_limit(self.service.connections_max).warn();
         let manager = ServiceManager::connect();
         let tls = config.tls.clone();
         let signs_snapshots = config.snapshot_secret.is_some();
@@ -404,7 +362,7 @@ impl Serve {
             }
         };
         tracing::info!(http = %service.http_addr()?, admin = %service.admin_addr()?, "serving");
-        if !service.app.can_mail {
+        if !service.app.health.can_mail {
             tracing::warn!("--smtp-url is not set: {NO_MAIL}");
         }
         if !signs_snapshots {
@@ -413,17 +371,12 @@ impl Serve {
         manager.listening();
         manager.send_signs_of_life(service.runtimes());
         let app = Arc::clone(&service.app);
-        let reload = Reload {
-            plans: self.service.plans.clone(),
-            keys: Arc::clone(&app.keys),
-            tls,
-        };
         let mut running = RunningService::new(service, shutdown);
         let reloading = async {
             loop {
                 hangups.next().await;
                 manager.reloading();
-                reload.run().await;
+                reload(&self.service.plans, &app.keys, tls.as_ref()).await;
                 manager.listening();
             }
         };
@@ -442,37 +395,34 @@ impl Serve {
 
 /// Checks that a folder is there or can be created, and that this user may write to it.
 fn check_folder(folder: &Path) -> Result<(), String> {
-    let wrong = |found: &Path, reason: &dyn Display| {
-        let (folder, found) = (folder.display(), found.display());
-        Err(format!("--data {folder}: {found} {reason}"))
-    };
     let ancestors = folder.ancestors();
     for path in ancestors.map(|path| if path == "" { Path::new(".") } else { path }) {
-        match fs::metadata(path) {
-            Ok(found) if !found.is_dir() => return wrong(path, &"is not a folder"),
-            Ok(_) => {
-                let allowed = access(path, Access::WRITE_OK | Access::EXEC_OK);
-                return allowed
-                    .or_else(|error| wrong(path, &format!("cannot be written: {error}")));
-            }
+        let reason = match fs::metadata(path) {
+            Ok(found) if !found.is_dir() => "is not a folder".to_owned(),
+            Ok(_) => match access(path, Access::WRITE_OK | Access::EXEC_OK) {
+                Ok(()) => return Ok(()),
+                Err(error) => format!("cannot be written: {error}"),
+            },
             // It would be created. If it is below a file, that is found next.
-            Err(error) if matches!(error.kind(), NotFound | NotADirectory) => {}
-            Err(error) => return wrong(path, &format!("cannot be read: {error}")),
-        }
+            Err(error) if matches!(error.kind(), NotFound | NotADirectory) => continue,
+            Err(error) => format!("cannot be read: {error}"),
+        };
+        let (folder, path) = (folder.display(), path.display());
+        return Err(format!("--data {folder}: {path} {reason}"));
     }
     Ok(())
 }
 
 fn check_encrypted(nats: &NatsConfig) -> Result<(), WrongConfiguration> {
     let host = nats.plain_remote_host();
-    let host = host.map_err(|error| WrongConfiguration(error.to_string()))?;
-    host.map_or(Ok(()), |host| {
-        let text = format!(
-            "--production: the connection to NATS on {host} is not encrypted: use a tls:// address, or \
-             --nats-plain-allowed in a network that nothing else can join"
-        );
-        Err(WrongConfiguration(text))
-    })
+    let Some(host) = host.map_err(|error| error.to_string())? else {
+        return Ok(());
+    };
+    Err(format!(
+        "--production: the connection to NATS on {host} is not encrypted: use a tls:// address, or \
+         --nats-plain-allowed in a network that nothing else can join"
+    )
+    .into())
 }
 
 /// Waits for the first check of the log, and fails if acknowledged events can be lost, or if that cannot be known. What
@@ -484,14 +434,12 @@ async fn refuse_risks(
         let found = found.as_ref();
         found.is_some_and(|found| found.is_complete() || !found.risks().is_empty())
     };
-    let risks = match durability.wait_for(is_judged).await {
-        Ok(found) => found.as_ref().map(Durability::risks).unwrap_or_default(),
-        // The service has ended, which its caller reports.
-        Err(_) => Vec::new(),
-    };
+    // After an error the service has ended, which its caller reports.
+    let found = durability.wait_for(is_judged).await.ok();
+    let risks = found.and_then(|found| found.as_ref().map(Durability::risks));
+    let risks = risks.unwrap_or_default();
     if risks.is_empty() {
         return pending().await;
     }
-    let risks = risks.join("; ");
-    Err(WrongConfiguration(format!("--production: {risks}")))
+    Err(format!("--production: {}", risks.join("; ")).into())
 }

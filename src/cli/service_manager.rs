@@ -29,8 +29,7 @@ pub(super) struct ServiceManager(Option<Arc<UnixDatagram>>);
 impl ServiceManager {
     pub(super) fn connect() -> Self {
         let address = env::var_os(SOCKET_VARIABLE).filter(|address| !address.is_empty());
-        let connected = address.map(|address| connect(&address)).transpose();
-        let connected = connected.unwrap_or_else(|error| {
+        let connected = address.map(|address| connect(&address)).transpose().unwrap_or_else(|error| {
             tracing::warn!(%error, "the service manager in {SOCKET_VARIABLE} cannot be notified");
             None
         });

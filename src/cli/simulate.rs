@@ -3,7 +3,7 @@
 use clap::Args;
 use events::RacingDate;
 
-use super::player::{EarlierRun, Player, PublishTiming, pace_from_now};
+use super::player::{EarlierRun, Player, pace_from_now};
 use super::report::Progress;
 use super::speed::Speed;
 use super::{Nats, WrongConfiguration};
@@ -13,13 +13,6 @@ use crate::shutdown::{Shutdown, Signals, StoppedAtOnce};
 use simulator::{RaceDay, VENUES, script};
 
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Two meetings on one date, with everything that can happen on one: withdrawn runners, a dead heat, an \
-                  amended result, a void race, an abandoned race, and one after midnight. A tote quotes its pools and \
-                  pays their dividends; a bookmaker, which is down for eight minutes, and an exchange quote fixed \
-                  odds.\n\nExamples:\n  railbird simulate --speed 60 --seed 7 --date 2026-11-28\n  railbird simulate \
-                  --speed max --date 2026-11-21"
-)]
 pub(super) struct Simulate {
     /// Races of each meeting; with 4 or more, everything happens.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=20))]
@@ -50,12 +43,9 @@ impl Simulate {
         log.state_or_create(RACING).await?;
         let ending = Shutdown::new();
         let player = Player::new(&log, &ending);
-        let (fresh, when) = match self.speed {
-            Speed::Times(speed) => (pace_from_now(speed), PublishTiming::OnSchedule),
-            Speed::Max => {
-                let in_life = day.as_in_life(clock.midnight(date));
-                (in_life, PublishTiming::Immediate)
-            }
+        let fresh = match self.speed {
+            Speed::Times(speed) => pace_from_now(speed),
+            Speed::Max => day.as_in_life(clock.midnight(date)),
         };
         let pace = match player.earlier_run(&day, &[fresh.speed]).await? {
             EarlierRun::None => fresh,
@@ -69,7 +59,8 @@ impl Simulate {
         let events = script(&day, &pace);
         let progress = Progress::new("simulating", events.len() as u64);
         let mut signals = Signals::install()?;
-        let mut playing = std::pin::pin!(player.play(day, pace, events, when, Some(progress)));
+        let mut playing =
+            std::pin::pin!(player.play(day, pace, events, self.speed, Some(progress)));
         let summary = tokio::select! {
             summary = &mut playing => summary?,
             () = signals.next() => {

@@ -29,24 +29,17 @@ impl SnapshotSecretFlag {
         let Some(text) = read_secret(SNAPSHOT_VARIABLE, self.snapshot_secret.as_deref())? else {
             return Ok(None);
         };
-        let secret = SnapshotSecret::new(&text).map(Some);
-        secret.ok_or_else(|| {
-            WrongConfiguration(
-                "--snapshot-secret, or its file: a secret is 32 characters or more".to_owned(),
-            )
-        })
+        let secret = SnapshotSecret::new(&text);
+        let form = "--snapshot-secret, or its file: a secret is 32 characters or more";
+        Ok(Some(secret.ok_or(form)?))
     }
 }
 
 #[derive(Debug, Subcommand)]
 pub(super) enum SnapshotCommand {
     /// Have a running service write a snapshot of its views now.
-    #[command(after_help = "Example:\n  railbird snapshot create --admin 127.0.0.1:9090")]
     Create(AdminClient),
     /// List the snapshots of the views, the latest first.
-    #[command(
-        after_help = "Example:\n  railbird snapshot list --nats nats://railbird:...@127.0.0.1:4222"
-    )]
     List {
         #[command(flatten)]
         nats: Nats,
@@ -57,9 +50,6 @@ pub(super) enum SnapshotCommand {
     /// Load the latest snapshot that fits the log into the data folder of a service that has not started yet.
     ///
     /// Every part and the digest are checked. A service does the same when it starts without views.
-    #[command(
-        after_help = "Example:\n  railbird snapshot restore /var/lib/railbird --nats nats://railbird:...@127.0.0.1:4222"
-    )]
     Restore {
         /// The data folder, which has no views.
         #[arg(value_name = "DIR")]
@@ -81,10 +71,8 @@ impl SnapshotCommand {
             }
             Self::List { nats, json } => list(&nats.connect().await?, json).await,
             Self::Restore { data, nats, secret } => {
-                let secret = secret.read()?.ok_or_else(|| {
-                    let text = "--snapshot-secret is not set: it proves who wrote a snapshot";
-                    WrongConfiguration(text.to_owned())
-                })?;
+                let unset = "--snapshot-secret is not set: it proves who wrote a snapshot";
+                let secret = secret.read()?.ok_or(WrongConfiguration::from(unset))?;
                 load(&nats.connect().await?, data, &secret).await
             }
         }
@@ -109,10 +97,8 @@ async fn list(log: &Log, json: bool) -> anyhow::Result<()> {
 async fn load(log: &Log, data: PathBuf, secret: &SnapshotSecret) -> anyhow::Result<()> {
     let views = Arc::new(Views::open(&data)?);
     if views.is_in_force() {
-        bail!(
-            "{} has views already: a snapshot is for an empty folder",
-            data.display()
-        );
+        let data = data.display();
+        bail!("{data} has views already: a snapshot is for an empty folder");
     }
     let (loaded, refused) = restore(log, &views, secret).await?;
     for RefusedSnapshot { name, reason } in refused {

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use projections::{Digest, LogIdentity, Projection, Recount, SCHEMA_VERSION, Store, keys};
+use projections::{Digest, LogIdentity, Projection, SCHEMA_VERSION, Store, keys};
+use serde::Deserialize;
 use tempfile::TempDir;
 
 use super::Nats;
@@ -21,9 +22,6 @@ use crate::projector::views::{NamedStore, Views};
 const KEYS_SHOWN: usize = 20;
 
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  railbird verify --admin 127.0.0.1:9090\n  railbird verify --data /var/lib/railbird"
-)]
 pub(super) struct Verify {
     #[command(flatten)]
     nats: Nats,
@@ -48,13 +46,11 @@ struct VerifyTarget {
 enum VerifiedViews {
     Running(AdminClient),
     /// A copy, which is removed afterwards.
-    Stopped(
-        NamedStore,
-        #[expect(dead_code, reason = "kept for as long as the store")] TempDir,
-    ),
+    Stopped(NamedStore),
 }
 
 /// The digest of views, and the events of the log that they reflect.
+#[derive(Deserialize)]
 struct ViewsDigest {
     log: LogIdentity,
     seq: u64,
@@ -67,37 +63,33 @@ struct ViewsDigest {
 impl Verify {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
         let log = self.nats.connect().await?;
-        let views = self.target.open(self.token.clone())?;
-        let found = views.digest().await?;
         let folder = TempDir::with_prefix("railbird-verify-")?;
-        let fresh = fold(&log, &found, folder.path()).await?;
-        let Recount {
-            count,
-            digest,
-            checkpoint,
-        } = fresh.recount()?;
-        let history = checkpoint.map(|checkpoint| checkpoint.history);
+        let views = (self.target).open(self.token, &folder.path().join("copy"))?;
+        let found = views.digest().await?;
+        let fresh = fold(&log, &found, &folder.path().join("fold")).await?;
+        let recount = fresh.recount()?;
+        let (count, digest, seq) = (recount.count, recount.digest, found.seq);
+        let history = recount.checkpoint.map(|checkpoint| checkpoint.history);
         let history = history.unwrap_or_default();
         let same_events = history.to_string() == found.history;
         if !same_events {
             result(format_args!(
-                "the log has other events up to {} than the views were folded from: it lacks {}, and lacked {} then",
-                found.seq, history.missing, found.missing
+                "the log has other events up to {seq} than the views were folded from: it lacks {}, and lacked {} then",
+                history.missing, found.missing
             ));
         }
         if digest == found.digest {
             result(format_args!(
-                "{count} views at event {} equal a fresh fold: {digest}",
-                found.seq
+                "{count} views at event {seq} equal a fresh fold: {digest}"
             ));
             return Ok(ExitCode::from(u8::from(!same_events)));
         }
         result(format_args!(
-            "the views at event {} do not equal a fresh fold: their digest is {}, not {digest}",
-            found.seq, found.digest
+            "the views at event {seq} do not equal a fresh fold: their digest is {}, not {digest}",
+            found.digest
         ));
         let found_hashes = views.hashes().await?;
-        if views.digest().await?.seq != found.seq {
+        if views.digest().await?.seq != seq {
             result(format_args!(
                 "the service has folded newer events meanwhile: a difference below may be newer, not wrong"
             ));
@@ -108,14 +100,12 @@ impl Verify {
 }
 
 impl VerifyTarget {
-    fn open(&self, token: AdminToken) -> anyhow::Result<VerifiedViews> {
-        let Some(data) = &self.data else {
-            let admin = self.admin.context("--admin or --data is required")?;
-            return Ok(VerifiedViews::Running(AdminClient { admin, token }));
-        };
-        let folder = TempDir::with_prefix("railbird-verify-copy-")?;
-        let views = Views::open_copy(data, folder.path())?;
-        Ok(VerifiedViews::Stopped(views, folder))
+    fn open(&self, token: AdminToken, copy: &Path) -> anyhow::Result<VerifiedViews> {
+        if let Some(data) = &self.data {
+            return Ok(VerifiedViews::Stopped(Views::open_copy(data, copy)?));
+        }
+        let admin = self.admin.context("--admin or --data is required")?;
+        Ok(VerifiedViews::Running(AdminClient { admin, token }))
     }
 }
 
@@ -123,18 +113,16 @@ impl VerifiedViews {
     async fn digest(&self) -> anyhow::Result<ViewsDigest> {
         match self {
             Self::Running(admin) => running_digest(admin).await,
-            Self::Stopped(views, _) => {
+            Self::Stopped(views) => {
                 // Counted from the bytes: the stored digest may be wrong.
-                let Recount {
-                    digest, checkpoint, ..
-                } = views.store().recount()?;
-                let checkpoint = checkpoint.context("there are no views yet")?;
+                let recount = views.store.recount()?;
+                let checkpoint = recount.checkpoint.context("there are no views yet")?;
                 Ok(ViewsDigest {
                     log: checkpoint.log,
                     seq: checkpoint.seq,
                     history: checkpoint.history.to_string(),
                     missing: checkpoint.history.missing,
-                    digest,
+                    digest: recount.digest,
                 })
             }
         }
@@ -147,52 +135,35 @@ impl VerifiedViews {
                 let text = admin.get_text("/views").await?;
                 let views = text.lines().filter_map(|line| line.split_once(' '));
                 let views = views.filter(|(_, key)| !key.starts_with(keys::META));
-                Ok(views
-                    .map(|(hash, key)| (key.to_owned(), hash.to_owned()))
-                    .collect())
+                let views = views.map(|(hash, key)| (key.to_owned(), hash.to_owned()));
+                Ok(views.collect())
             }
-            Self::Stopped(views, _) => hashes(views.store()),
+            Self::Stopped(views) => hashes(&views.store),
         }
     }
 }
 
 async fn running_digest(admin: &AdminClient) -> anyhow::Result<ViewsDigest> {
     let answer = admin.get("/digest?recount=true").await?;
-    let field = |name: &'static str| {
-        let value = answer.get(name);
-        value.with_context(|| format!("the answer of /digest has no {name}"))
-    };
-    let schema = field("schema")?;
+    let schema = &answer["schema"];
     if *schema != SCHEMA_VERSION {
         bail!("the views are of schema {schema}, and this version makes {SCHEMA_VERSION}");
     }
-    let digest = field("digest")?.as_str().and_then(Digest::parse);
-    Ok(ViewsDigest {
-        log: serde_json::from_value(field("log")?.clone())?,
-        seq: serde_json::from_value(field("seq")?.clone())?,
-        history: serde_json::from_value(field("history")?.clone())?,
-        missing: serde_json::from_value(field("missing")?.clone())?,
-        digest: digest.context("the digest in the answer of /digest is invalid")?,
-    })
+    serde_json::from_value(answer).context("the answer of /digest is not as expected")
 }
 
 /// Folds the log up to the event that the views reflect.
 async fn fold(log: &Log, found: &ViewsDigest, folder: &Path) -> anyhow::Result<Arc<Store>> {
     let state = log.state(RACING).await?;
     if state.identity != found.log {
-        bail!(
-            "the views are of another log: {} created {}, not {} created {}",
-            found.log.name,
-            found.log.created,
-            state.identity.name,
-            state.identity.created
-        );
+        let logs = [&found.log, &state.identity];
+        let [theirs, ours] = logs.map(|log| format!("{} created {}", log.name, log.created));
+        bail!("the views are of another log: {theirs}, not {ours}");
     }
-    if state.last_seq < found.seq {
+    let (last, seq) = (state.last_seq, found.seq);
+    if last < seq {
         bail!(
-            "the log ends at event {}, and the views reflect event {}: the log has lost its end",
-            state.last_seq,
-            found.seq
+            "the log ends at event {last}, and the views reflect event {seq}: the log has lost its end"
         );
     }
     let store = Arc::new(Store::open(folder)?);

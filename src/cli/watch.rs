@@ -1,46 +1,19 @@
 //! `railbird watch`: a board of live odds on a terminal, plain lines or JSON elsewhere.
 
-use std::fs;
-use std::path::PathBuf;
-
 use ::watch::{RaceFilter, RaceSelector, VenueSelector, WatchError, watch};
 use anyhow::anyhow;
 use clap::Args;
-use client::{LiveOddsError, ServiceUrl};
-use events::RacingDate;
+use client::LiveOddsError;
+use events::{Moment, RacingDate};
 
 use super::WrongConfiguration;
-use super::secret::{KEY_VARIABLE, read_secret};
+use super::api_access::ApiAccess;
 use crate::shutdown::Signals;
 
-/// The file in which `railbird dev` stores its key.
-const DEV_KEY: &str = ".railbird/dev.key";
-const NO_KEY: &str = "there is no API key: use --api-key-file, --api-key or RAILBIRD_API_KEY; \
-                      `railbird keys issue --plan PLAN` creates a key";
-
 #[derive(Debug, Args)]
-#[command(
-    after_help = "A terminal shows a board per race; press ? for the keys. Elsewhere each message is a line. NO_COLOR=1 disables \
-                  colours.\n\nExamples:\n  railbird watch\n  railbird watch --race ST/3 --race ST/4\n  \
-                  railbird watch --url wss://odds.example.org --api-key-file key.txt --json | jq .seq"
-)]
 pub(super) struct Watch {
-    /// The URL of the service. For wss://, the certificate is checked against the root certificates of this machine.
-    #[arg(
-        long,
-        env = "RAILBIRD_URL",
-        default_value = "ws://127.0.0.1:8080/ws/live/odds",
-        hide_env_values = true
-    )]
-    url: String,
-    /// The API key. Other processes can read command lines: prefer the variable, or --api-key-file, or
-    /// RAILBIRD_API_KEY_FILE.
-    #[arg(long, env = KEY_VARIABLE, hide_env_values = true)]
-    api_key: Option<String>,
-    /// A file that holds the API key. It takes precedence over --api-key. The default is the key of `railbird dev` in
-    /// .railbird/dev.key.
-    #[arg(long, value_name = "FILE")]
-    api_key_file: Option<PathBuf>,
+    #[command(flatten)]
+    access: ApiAccess,
     /// Show only this race: 3, ST/3 or 2026-11-21/ST/3. May be repeated.
     #[arg(long = "race", value_name = "RACE")]
     races: Vec<RaceSelector>,
@@ -50,29 +23,53 @@ pub(super) struct Watch {
     /// Show only this date. May be repeated.
     #[arg(long = "date", value_name = "DATE", value_parser = RacingDate::parse)]
     dates: Vec<RacingDate>,
+    /// Replay the past instead: the selected races, of one date, as a live client was sent them.
+    #[arg(long)]
+    replay: bool,
+    /// Seconds of the log that a replay plays in a second, 0.1 to 1000.
+    #[arg(long, value_name = "N", requires = "replay", default_value_t = 1.0)]
+    speed: f64,
+    /// Begin a replay with what the log stored at this time or later, such as 2026-11-21T14:30:00+08:00.
+    #[arg(long, value_name = "TIME", requires = "replay", value_parser = Moment::parse)]
+    from: Option<Moment>,
+    /// End a replay before this time.
+    #[arg(long, value_name = "TIME", requires = "replay", value_parser = Moment::parse)]
+    to: Option<Moment>,
     /// Print each message unchanged, one JSON object per line.
     #[arg(long)]
     json: bool,
 }
 
 impl Watch {
-    /// Shows live odds until the user quits or the reader of standard output closes it.
+    /// Shows live odds or a replay until the user quits or the reader of standard output closes it.
     ///
     /// # Errors
     /// Returns [`WrongConfiguration`] if the URL or the key is invalid, [`Unwatchable`] if the service is not
     /// available, and [`WatchError`] if the output fails.
     pub(super) async fn run(self) -> anyhow::Result<()> {
-        let (url, key_of_url) = ServiceUrl::parse(&self.url)
-            .map_err(|error| WrongConfiguration(format!("--url: {error}")))?;
-        let key = self.key(key_of_url)?;
+        let (url, key) = self.access.read()?;
         let filter = RaceFilter {
             races: self.races,
             venues: self.venues,
             dates: self.dates,
         };
+        let url = if self.replay {
+            let time = |name, time: Option<Moment>| time.map(|time| (name, time.to_string()));
+            // A heartbeat says that the replay has ended.
+            let always = [
+                ("speed", self.speed.to_string()),
+                ("heartbeat_ms", "1000".to_owned()),
+            ];
+            let times = [time("from", self.from), time("to", self.to)];
+            let query = always.into_iter().chain(times.into_iter().flatten());
+            url.replay().with_query(&Vec::from_iter(query))
+        } else {
+            url
+        };
+        let speed = self.replay.then_some(self.speed);
         let mut signals = Signals::install()?;
         let shown = tokio::select! {
-            shown = watch(url, &key, filter, self.json) => shown,
+            shown = watch(url, &key, filter, speed, self.json) => shown,
             () = signals.next() => Ok(()),
         };
         shown.map_err(|error| match error {
@@ -80,21 +77,6 @@ impl Watch {
             WatchError::Key(error) => WrongConfiguration(error.to_string()).into(),
             error @ WatchError::Output(_) => anyhow!(error),
         })
-    }
-
-    /// The key of the arguments, or the key of `railbird dev`.
-    fn key(&self, key_of_url: Option<String>) -> Result<String, WrongConfiguration> {
-        let given = read_secret(KEY_VARIABLE, self.api_key.as_deref())?.or(key_of_url);
-        match (&self.api_key_file, given) {
-            (Some(path), _) => fs::read_to_string(path).map_err(|error| {
-                let path = path.display();
-                WrongConfiguration(format!("cannot read --api-key-file {path}: {error}"))
-            }),
-            (None, Some(key)) => Ok(key),
-            (None, None) => {
-                fs::read_to_string(DEV_KEY).map_err(|_| WrongConfiguration(NO_KEY.to_owned()))
-            }
-        }
     }
 }
 

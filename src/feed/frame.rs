@@ -7,11 +7,9 @@ use bytes::Bytes;
 use flate2::{Compress, Compression, FlushCompress, Status};
 use projections::json;
 use serde::{Deserialize, Serialize};
+use tungstenite::protocol::frame::FrameHeader;
+use tungstenite::protocol::frame::coding::{Data, OpCode};
 
-/// The first byte of a whole text message (RFC 6455, 5.2).
-const TEXT: u8 = 0x81;
-/// The first byte of a whole text message that is compressed (RFC 7692, 6).
-const DEFLATED_TEXT: u8 = TEXT | 0x40;
 /// What a compressed message ends with, and leaves out (RFC 7692, 7.2.1).
 pub(crate) const DEFLATED_END: [u8; 4] = [0x00, 0x00, 0xff, 0xff];
 /// Shorter messages are not compressed: they fit into one packet anyway.
@@ -64,7 +62,7 @@ impl Frame {
     /// The message that is made of these parts.
     pub fn text(parts: &[&[u8]]) -> Self {
         let length = parts.iter().map(|part| part.len()).sum();
-        let mut text = header(TEXT, length);
+        let mut text = header(false, length);
         for part in parts {
             text.extend_from_slice(part);
         }
@@ -80,7 +78,6 @@ impl Frame {
     }
 
     /// The same message with `"more":true`: one of several that belong together, but not the last.
-    #[must_use]
     pub fn with_more(&self) -> Self {
         Self::text(&[br#"{"more":true,"#, json::fields(self.json()), b"}"])
     }
@@ -119,21 +116,17 @@ impl Frame {
     }
 }
 
-/// The header of a frame of the server (RFC 6455, 5.2), with room for its payload.
-fn header(first: u8, length: usize) -> Vec<u8> {
+/// The header of a whole text message of the server (RFC 6455, 5.2), compressed or not (RFC 7692, 6), with room for the
+/// message.
+fn header(is_deflated: bool, length: usize) -> Vec<u8> {
     let mut frame = Vec::with_capacity(length + 10);
-    frame.push(first);
-    match (u8::try_from(length), u16::try_from(length)) {
-        (Ok(short), _) if short < 126 => frame.push(short),
-        (_, Ok(medium)) => {
-            frame.push(126);
-            frame.extend_from_slice(&medium.to_be_bytes());
-        }
-        _ => {
-            frame.push(127);
-            frame.extend_from_slice(&(length as u64).to_be_bytes());
-        }
-    }
+    let header = FrameHeader {
+        rsv1: is_deflated,
+        opcode: OpCode::Data(Data::Text),
+        ..FrameHeader::default()
+    };
+    let written = header.format(length as u64, &mut frame);
+    written.expect("memory takes all");
     frame
 }
 
@@ -150,7 +143,7 @@ fn deflate(message: &[u8]) -> Option<Bytes> {
     // The end is missing if there was no room for it.
     let payload = payload.strip_suffix(&DEFLATED_END)?;
     deflated.is_ok_and(|status| status == Status::Ok).then(|| {
-        let mut frame = header(DEFLATED_TEXT, payload.len());
+        let mut frame = header(true, payload.len());
         frame.extend_from_slice(payload);
         frame.into()
     })

@@ -32,11 +32,11 @@ pub enum Content {
 }
 
 impl Content {
-    pub const ODDS: Self = Self::Kind(LiveKind::Odds);
+    pub const ODDS: Self = Self::Kind(LiveKind::OddsUpdate);
 
     /// Whether one message with all prices may replace several.
     pub fn is_conflated(&self) -> bool {
-        matches!(self, Self::Kind(LiveKind::Odds) | Self::Quote(_))
+        matches!(self, Self::Kind(LiveKind::OddsUpdate) | Self::Quote(_))
     }
 }
 
@@ -115,7 +115,7 @@ pub enum ConflatedBy {
 }
 
 /// Why a client cannot resume.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, strum::VariantArray)]
 #[serde(rename_all = "snake_case")]
 pub enum NotRecovered {
     /// The log is another one.
@@ -131,13 +131,7 @@ pub enum NotRecovered {
 }
 
 impl NotRecovered {
-    pub(crate) const ALL: [Self; 5] = [
-        Self::OtherEpoch,
-        Self::TooFarBehind,
-        Self::Unproven,
-        Self::OtherHistory,
-        Self::Ahead,
-    ];
+    pub(crate) const ALL: &'static [Self] = <Self as strum::VariantArray>::VARIANTS;
 }
 
 /// What happened before this process followed the log.

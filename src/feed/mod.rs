@@ -13,16 +13,13 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use events::{Moment, VenueCode};
-use jiff::Timestamp;
+use events::Moment;
 use parking_lot::Mutex;
 use projections::{Checkpoint, LiveUpdate, LogIdentity};
 use tokio::sync::watch;
 
-use frame::Frame;
 pub use message::{
     ConflatedBy, Content, EventTime, FeedMessage, FeedTail, NotRecovered, Position, Replayed,
     Snapshots, Topic,
@@ -139,36 +136,6 @@ impl Feed {
         Some((state.tail(from, usize::MAX)?, state.snapshots(wants)))
     }
 
-    /// Replaces the messages from an index on: status, runner and result messages as they are, one odds message a race,
-    /// and an image of each market, in the order of the log. `None` if too little is kept to do so.
-    ///
-    /// An odds message merges earlier ones, which may belong before a message of another race. So all but the last have
-    /// `"more":true`: only after the last is the client's picture consistent.
-    pub fn conflated(
-        &self,
-        from: u64,
-        by: ConflatedBy,
-        wants: impl Fn(&Topic, &Content) -> bool,
-    ) -> Option<(Vec<Frame>, Position)> {
-        self.state.lock().conflated(from, by, wants)
-    }
-
-    /// The index of the first message for a client that has received everything up to the event at `since`, which was
-    /// recorded at a time. If that event made several messages, the client may have received only the first, so the
-    /// others are sent again.
-    ///
-    /// # Errors
-    /// Returns [`NotRecovered`] if the messages after `since` are not kept, or the client does not prove that its
-    /// event at `since` is the one of this log.
-    pub fn resume(
-        &self,
-        since: u64,
-        epoch: Option<&str>,
-        recorded_at: Option<Moment>,
-    ) -> Result<u64, NotRecovered> {
-        self.state.lock().resume(since, epoch, recorded_at)
-    }
-
     /// When the log recorded the event at a sequence, or the last one before it. `None` if that is not known, or the
     /// sequence is of another generation than the feed, and so maybe of another log.
     pub fn recorded_at(&self, generation: u64, seq: u64) -> Option<Moment> {
@@ -179,18 +146,12 @@ impl Feed {
 
     /// The number of open races.
     pub(crate) fn open_races(&self) -> usize {
-        self.state.lock().open_races()
-    }
-
-    /// The venues with open races, and how many of these start now.
-    pub(crate) fn races_due(&self, now: Timestamp) -> BTreeMap<VenueCode, u64> {
-        self.state.lock().races_due(now)
+        self.state.lock().open.len()
     }
 }
 
 /// Identifies a log: the same on every replica.
 pub(crate) fn epoch(log: &LogIdentity) -> Arc<str> {
-    let hash = blake3::hash(format!("{}\n{}", log.name, log.created).as_bytes());
-    let hex = hash.to_hex();
+    let hex = blake3::hash(format!("{}\n{}", log.name, log.created).as_bytes()).to_hex();
     Arc::from(hex.get(..16).unwrap_or_default())
 }

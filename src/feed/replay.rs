@@ -11,7 +11,7 @@ use events::{RaceKey, Subject};
 use projections::{Checkpoint, LogIdentity, REPLAY_MESSAGES_MAX, RaceReplay, Store, StoreError};
 
 use super::message::{EventTime, Replayed};
-use crate::log::{Log, LogReplaced, RACING, ReadPosition};
+use crate::log::{Log, LogMessage, LogReplaced, RACING, ReadPosition};
 
 /// Races that are folded again at most: those of some days.
 const RACES_MAX: usize = 256;
@@ -48,18 +48,17 @@ pub async fn replay(
     if races.is_empty() {
         return Ok(replayed);
     }
-    let subject =
-        |race: &RaceKey| format!("racing.*.{}.{}.{}", race.date, race.venue, race.race_number);
-    let subjects = races.iter().map(subject).collect();
     let Some(mut fold) = RaceReplay::new(Arc::clone(store), after) else {
         return Ok(Replayed::nothing(checkpoint));
     };
-    let before = position(identity, fold.begins_at().saturating_sub(1));
-    let mut reader = log.reader_of(RACING, before, subjects);
+    let before = ReadPosition::at(identity, fold.begins_at().saturating_sub(1));
+    let mut reader = log.reader(RACING, before);
+    let is_replayed = |message: &&LogMessage| {
+        message.seq <= seq && race_of(message.subject()).is_some_and(|race| races.contains(&race))
+    };
     loop {
         let batch = reader.next().await?;
-        let messages = batch.messages.iter();
-        let messages = messages.take_while(|message| message.seq <= seq);
+        let messages = batch.messages.iter().filter(is_replayed);
         let updates = messages.filter_map(|message| fold.fold(message.as_message()).transpose());
         match updates.collect::<Result<Vec<_>, StoreError>>() {
             Ok(updates) => replayed.updates.extend(updates),
@@ -82,7 +81,7 @@ async fn latest_events(
     earliest: u64,
     seq: u64,
 ) -> Result<Vec<(EventTime, Option<RaceKey>)>, LogReplaced> {
-    let mut reader = log.reader(RACING, position(identity, earliest));
+    let mut reader = log.reader(RACING, ReadPosition::at(identity, earliest));
     let mut events = Vec::new();
     let mut read = earliest;
     while read < seq {
@@ -112,16 +111,8 @@ fn latest_races(
 }
 
 fn race_of(subject: &str) -> Option<RaceKey> {
-    match Subject::parse(subject).ok()? {
+    match Subject::parse(subject)? {
         Subject::Race(race) | Subject::Result(race) | Subject::Odds(race) => Some(race),
         Subject::Horse(_) | Subject::Sources => None,
-    }
-}
-
-fn position(identity: &LogIdentity, seq: u64) -> ReadPosition {
-    ReadPosition {
-        log: identity.clone(),
-        seq,
-        recorded_at: None,
     }
 }

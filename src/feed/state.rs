@@ -7,6 +7,7 @@ use events::{Moment, RaceKey, RacingDate, VenueCode};
 use jiff::{SignedDuration, Timestamp};
 use projections::{LiveUpdate, REPLAY_MESSAGES_MAX};
 
+use super::Feed;
 use super::frame::Frame;
 use super::message::{
     ConflatedBy, Content, EventTime, FeedMessage, FeedTail, NotRecovered, Position, Snapshots,
@@ -16,7 +17,7 @@ use super::race::RaceFeed;
 use crate::metrics;
 
 /// How much is kept.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Bounds {
     pub(super) messages: usize,
     /// The bytes of these messages.
@@ -61,7 +62,7 @@ const DAYS_AHEAD_MAX: i32 = 366;
 const DUE_BEFORE_OFF: SignedDuration = SignedDuration::from_mins(10);
 const DUE_AFTER_OFF: SignedDuration = SignedDuration::from_mins(60);
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct FeedState {
     bounds: Bounds,
     pub(super) position: Position,
@@ -96,21 +97,8 @@ impl FeedState {
     pub(super) fn new(bounds: Bounds) -> Self {
         Self {
             bounds,
-            position: Position::default(),
-            events: VecDeque::new(),
             complete_from: 1,
-            ring: VecDeque::new(),
-            ring_bytes: 0,
-            facts: VecDeque::new(),
-            races: BTreeMap::new(),
-            open: BTreeSet::new(),
-            open_from: None,
-            today: None,
-            left_out: 0,
-            closed: VecDeque::new(),
-            conflatable_from: 0,
-            marks_from: 0,
-            prices: 0,
+            ..Self::default()
         }
     }
 
@@ -128,24 +116,6 @@ impl FeedState {
         })
     }
 
-    pub(super) fn open_races(&self) -> usize {
-        self.open.len()
-    }
-
-    /// The venues with open races, and how many of these start now.
-    pub(super) fn races_due(&self, now: Timestamp) -> BTreeMap<VenueCode, u64> {
-        let mut due = BTreeMap::new();
-        for race in &self.open {
-            let off_time = self.races.get(race).and_then(|race| race.off_time);
-            let is_due = off_time.is_some_and(|off_time| {
-                let since = now.duration_since(off_time.timestamp());
-                -DUE_BEFORE_OFF <= since && since <= DUE_AFTER_OFF
-            });
-            *due.entry(race.venue.clone()).or_default() += u64::from(is_due);
-        }
-        due
-    }
-
     pub(super) fn snapshots(&self, wants: impl Fn(&Topic, &Content) -> bool) -> Snapshots {
         let open = self.races.values().filter(|race| race.open);
         Snapshots {
@@ -154,65 +124,10 @@ impl FeedState {
         }
     }
 
-    pub(super) fn conflated(
-        &self,
-        from: u64,
-        by: ConflatedBy,
-        wants: impl Fn(&Topic, &Content) -> bool,
-    ) -> Option<(Vec<Frame>, Position)> {
-        if from < self.conflatable_from {
-            return None;
-        }
-        let start = self.facts.partition_point(|fact| fact.index < from);
-        let facts = self.facts.range(start..);
-        let facts = facts.filter(|fact| wants(&fact.topic, &fact.content));
-        let mut frames: Vec<(u64, Frame)> =
-            facts.map(|fact| (fact.index, fact.frame.clone())).collect();
-        let races = self.races.values();
-        frames.extend(races.flat_map(|race| race.conflated(from, by, &wants)));
-        frames.sort_unstable_by_key(|(index, _)| *index);
-        let mut frames: Vec<Frame> = frames.into_iter().map(|(_, frame)| frame).collect();
-        if let Some((_, others)) = frames.split_last_mut() {
-            for frame in others {
-                *frame = frame.with_more();
-            }
-        }
-        Some((frames, self.position.clone()))
-    }
-
-    pub(super) fn resume(
-        &self,
-        since: u64,
-        epoch: Option<&str>,
-        recorded_at: Option<Moment>,
-    ) -> Result<u64, NotRecovered> {
-        if !self.position.is_of(epoch) {
-            return Err(NotRecovered::OtherEpoch);
-        }
-        if since > self.position.seq {
-            return Err(NotRecovered::Ahead);
-        }
-        if since > 0 && since < self.complete_from || self.complete_from > 1 && since == 0 {
-            return Err(NotRecovered::TooFarBehind);
-        }
-        if since > 0 {
-            let expected = self.recorded_at(since).ok_or(NotRecovered::TooFarBehind)?;
-            let found = recorded_at.ok_or(NotRecovered::Unproven)?;
-            if found != expected {
-                return Err(NotRecovered::OtherHistory);
-            }
-        }
-        let first = self.ring.partition_point(|message| message.seq < since);
-        let next = self.ring.get(first);
-        let received = next.is_some_and(|message| message.seq == since);
-        Ok(self.first_index() + (first + usize::from(received)) as u64)
-    }
-
     /// When the event at a sequence was recorded, or the last one before it; `None` if that is not kept.
     pub(super) fn recorded_at(&self, seq: u64) -> Option<Moment> {
         let after = self.events.partition_point(|event| event.seq <= seq);
-        let event = self.events.get(after.checked_sub(1)?)?;
-        Some(event.recorded_at)
+        Some(self.events.get(after.checked_sub(1)?)?.recorded_at)
     }
 
     /// Moves on to the last of these events. Those at or below the position were passed before.
@@ -321,23 +236,19 @@ impl FeedState {
             return true;
         }
         let rivals = open().filter(|open| !is_full_meeting || open.meeting() == meeting);
-        let last = rivals
-            .map(|open| self.rank(&open.topic.race, open.on_card))
-            .max();
+        let ranks = rivals.map(|open| self.rank(&open.topic.race, open.on_card));
+        let last = ranks.max();
         let last = last.filter(|last| is_near && self.rank(race, on_card) < *last);
         let last = last.map(|(_, _, race)| race.clone());
         self.note_left_out(race);
-        let has_room = last.is_some();
-        if let Some(last) = &last {
-            self.open.remove(last);
-        }
+        let Some(last) = last else { return false };
         self.close_open(last);
-        has_room
+        true
     }
 
     fn note_left_out(&mut self, race: &RaceKey) {
         self.left_out += 1;
-        metrics::open_race_left_out();
+        metrics::count("railbird_feed_open_races_left_out_total");
         if self.left_out.is_power_of_two() {
             let left_out = self.left_out;
             tracing::warn!(%race, left_out, "a race has no image for new clients: too many are open, or it is too far ahead");
@@ -362,13 +273,10 @@ impl FeedState {
     pub(super) fn pass_time(&mut self, log_time: Option<Moment>) {
         self.open_from = log_time.map(RacingDate::earliest_at);
         self.today = log_time.map(RacingDate::at);
-        while self
-            .open
-            .first()
-            .is_some_and(|race| Some(race.date) < self.open_from)
-        {
-            let earliest = self.open.pop_first();
-            self.close_open(earliest);
+        let open_from = self.open_from;
+        let is_over = |race: &&RaceKey| Some(race.date) < open_from;
+        while let Some(race) = self.open.first().filter(is_over).cloned() {
+            self.close_open(race);
         }
     }
 
@@ -379,10 +287,8 @@ impl FeedState {
     }
 
     /// Closes a race that was open.
-    fn close_open(&mut self, race: Option<RaceKey>) {
-        let Some(key) = race else {
-            return;
-        };
+    fn close_open(&mut self, key: RaceKey) {
+        self.open.remove(&key);
         if let Some(race) = self.races.get_mut(&key) {
             race.open = false;
         }
@@ -449,5 +355,90 @@ impl FeedState {
             self.ring_bytes -= oldest.frame.len();
             self.ring.pop_front();
         }
+    }
+}
+
+/// What clients are sent that have missed messages.
+impl Feed {
+    /// Replaces the messages from an index on: status, runner and result messages as they are, one odds message a race,
+    /// and an image of each market, in the order of the log. `None` if too little is kept to do so.
+    ///
+    /// An odds message merges earlier ones, which may belong before a message of another race. So all but the last have
+    /// `"more":true`: only after the last is the client's picture consistent.
+    pub fn conflated(
+        &self,
+        from: u64,
+        by: ConflatedBy,
+        wants: impl Fn(&Topic, &Content) -> bool,
+    ) -> Option<(Vec<Frame>, Position)> {
+        let state = self.state.lock();
+        if from < state.conflatable_from {
+            return None;
+        }
+        let start = state.facts.partition_point(|fact| fact.index < from);
+        let facts = state.facts.range(start..);
+        let facts = facts.filter(|fact| wants(&fact.topic, &fact.content));
+        let mut frames: Vec<(u64, Frame)> =
+            facts.map(|fact| (fact.index, fact.frame.clone())).collect();
+        let races = state.races.values();
+        frames.extend(races.flat_map(|race| race.conflated(from, by, &wants)));
+        frames.sort_unstable_by_key(|(index, _)| *index);
+        let mut frames: Vec<Frame> = frames.into_iter().map(|(_, frame)| frame).collect();
+        if let Some((_, others)) = frames.split_last_mut() {
+            for frame in others {
+                *frame = frame.with_more();
+            }
+        }
+        Some((frames, state.position.clone()))
+    }
+
+    /// The index of the first message for a client that has received everything up to the event at `since`, which was
+    /// recorded at a time. If that event made several messages, the client may have received only the first, so the
+    /// others are sent again.
+    ///
+    /// # Errors
+    /// Returns [`NotRecovered`] if the messages after `since` are not kept, or the client does not prove that its
+    /// event at `since` is the one of this log.
+    pub fn resume(
+        &self,
+        since: u64,
+        epoch: Option<&str>,
+        recorded_at: Option<Moment>,
+    ) -> Result<u64, NotRecovered> {
+        let state = self.state.lock();
+        if !state.position.is_of(epoch) {
+            return Err(NotRecovered::OtherEpoch);
+        }
+        if since > state.position.seq {
+            return Err(NotRecovered::Ahead);
+        }
+        if since > 0 && since < state.complete_from || state.complete_from > 1 && since == 0 {
+            return Err(NotRecovered::TooFarBehind);
+        }
+        if since > 0 {
+            let expected = state.recorded_at(since).ok_or(NotRecovered::TooFarBehind)?;
+            if recorded_at.ok_or(NotRecovered::Unproven)? != expected {
+                return Err(NotRecovered::OtherHistory);
+            }
+        }
+        let first = state.ring.partition_point(|message| message.seq < since);
+        let next = state.ring.get(first);
+        let received = next.is_some_and(|message| message.seq == since);
+        Ok(state.first_index() + (first + usize::from(received)) as u64)
+    }
+
+    /// The venues with open races, and how many of these start now.
+    pub(crate) fn races_due(&self, now: Timestamp) -> BTreeMap<VenueCode, u64> {
+        let state = self.state.lock();
+        let mut due = BTreeMap::new();
+        for race in &state.open {
+            let off_time = state.races.get(race).and_then(|race| race.off_time);
+            let is_due = off_time.is_some_and(|off_time| {
+                let since = now.duration_since(off_time.timestamp());
+                -DUE_BEFORE_OFF <= since && since <= DUE_AFTER_OFF
+            });
+            *due.entry(race.venue.clone()).or_default() += u64::from(is_due);
+        }
+        due
     }
 }

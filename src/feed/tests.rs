@@ -102,12 +102,12 @@ impl Fact {
     /// The kinds of messages for it; `None` if it is not live.
     fn kinds(self, has_board: bool) -> Option<&'static [LiveKind]> {
         Some(match self {
-            Self::Quote | Self::QuoteOfSource => &[LiveKind::Odds],
+            Self::Quote | Self::QuoteOfSource => &[LiveKind::OddsUpdate],
             Self::QuoteOfMarket => &[],
-            Self::Withdrawal if has_board => &[LiveKind::Runner, LiveKind::Odds],
-            Self::Withdrawal => &[LiveKind::Runner],
-            Self::Status | Self::End => &[LiveKind::Status],
-            Self::Result => &[LiveKind::Result, LiveKind::Status],
+            Self::Withdrawal if has_board => &[LiveKind::RunnerUpdate, LiveKind::OddsUpdate],
+            Self::Withdrawal => &[LiveKind::RunnerUpdate],
+            Self::Status | Self::End => &[LiveKind::StatusUpdate],
+            Self::Result => &[LiveKind::ResultUpdate, LiveKind::StatusUpdate],
             Self::Other => return None,
         })
     }
@@ -136,6 +136,8 @@ struct Published {
     race: u16,
     json: Value,
     bytes: usize,
+    /// Whether it is kept as it is: prices of a market are not known before the race is open.
+    is_fact: bool,
 }
 
 /// A race after the events so far.
@@ -146,6 +148,7 @@ struct Race {
     markets: BTreeMap<MarketKey, Value>,
     board: Option<Value>,
     over: bool,
+    has_prices: bool,
     status: u64,
 }
 
@@ -176,8 +179,10 @@ impl Model {
             let prev_seq = race.last.insert(*kind, seq).unwrap_or(0);
             messages.push((*kind, prev_seq));
         }
-        race.status += u64::from(kinds.contains(&LiveKind::Status));
-        let odds = messages.iter().find(|(kind, _)| *kind == LiveKind::Odds);
+        race.status += u64::from(kinds.contains(&LiveKind::StatusUpdate));
+        let odds = messages
+            .iter()
+            .find(|(kind, _)| *kind == LiveKind::OddsUpdate);
         if let Some((_, prev_seq)) = odds {
             // A name that looks like the field, and prices of different length.
             race.board = Some(json!({
@@ -189,10 +194,11 @@ impl Model {
             board["a_status"] = json!(race.status);
         }
         let board = race.board.clone().map(|board| LiveBoard {
-            seq: race.last[&LiveKind::Odds],
+            seq: race.last[&LiveKind::OddsUpdate],
             json: board.to_string().into_bytes(),
         });
         let open = race.board.is_some() && !race.over;
+        race.has_prices |= open;
         self.ends += usize::from(!open && (was_open || race.board.is_none()));
         let messages = messages.into_iter();
         let messages = messages.map(|(kind, prev_seq)| self.message(race_number, kind, prev_seq));
@@ -218,7 +224,7 @@ impl Model {
     fn message(&mut self, race_number: u16, kind: LiveKind, prev_seq: u64) -> LiveMessage {
         let seq = self.seq;
         let mut json = match (kind, &self.races[&race_number].board) {
-            (LiveKind::Odds, Some(board)) => board.clone(),
+            (LiveKind::OddsUpdate, Some(board)) => board.clone(),
             _ => json!({ "race_number": race_number, "seq": seq, "prev_seq": prev_seq }),
         };
         json["event"] = json!(kind.as_str());
@@ -230,6 +236,7 @@ impl Model {
             race: race_number,
             json,
             bytes: text.len(),
+            is_fact: !Content::Kind(kind).is_conflated(),
         });
         LiveMessage {
             kind,
@@ -275,6 +282,7 @@ impl Model {
             race: race_number,
             json,
             bytes,
+            is_fact: !race.has_prices,
         });
         let head = head.to_string();
         let line = |price: Value| PriceLine {
@@ -467,10 +475,7 @@ fn check_conflated(
         let passes =
             |topic: &Topic, content: &Content| wants(topic.race.race_number.get(), content);
         let missed = &model.published[from..];
-        let facts = missed
-            .iter()
-            .filter(|message| !message.content.is_conflated())
-            .count();
+        let facts = missed.iter().filter(|message| message.is_fact).count();
         let Some((frames, position)) = feed.conflated(from as u64, by, passes) else {
             assert!(
                 facts > bounds.facts
@@ -562,6 +567,26 @@ fn check_snapshots(feed: &Feed, model: &Model, wants: impl Fn(u16, &Content) -> 
     assert_eq!(images, expected);
 }
 
+fn check_published(facts: &[(u16, Fact)], batch: usize, bounds: Bounds) {
+    let feed = Feed::bounded(bounds);
+    let mut model = Model::default();
+    let mut before = Vec::new();
+    for facts in facts.chunks(batch) {
+        let updates: Vec<LiveUpdate> = facts
+            .iter()
+            .filter_map(|(race, fact)| model.update(*race, *fact))
+            .collect();
+        feed.publish(updates.clone(), &events(model.seq), None);
+        // While views are rebuilt, two projections pass the same events.
+        feed.publish(
+            std::mem::replace(&mut before, updates),
+            &events(model.seq),
+            None,
+        );
+    }
+    check_all(&feed, &model, bounds);
+}
+
 fn check_all(feed: &Feed, model: &Model, bounds: Bounds) {
     let position = feed.position();
     assert_eq!(
@@ -579,7 +604,7 @@ fn check_all(feed: &Feed, model: &Model, bounds: Bounds) {
     }
     check_conflated(feed, model, bounds, |_, _| true);
     check_conflated(feed, model, bounds, |race, content| {
-        race != 2 && *content != Content::Kind(LiveKind::Runner)
+        race != 2 && *content != Content::Kind(LiveKind::RunnerUpdate)
     });
     check_conflated(feed, model, bounds, |race, content| {
         race == 1 && *content == Content::ODDS
@@ -588,6 +613,18 @@ fn check_all(feed: &Feed, model: &Model, bounds: Bounds) {
     check_snapshots(feed, model, |race, content| {
         race % 2 == 0 && *content != Content::ODDS
     });
+}
+
+#[test]
+fn quotes_of_a_race_that_is_over_are_kept_as_they_are() {
+    let facts = [
+        (5, Fact::Result),
+        (5, Fact::QuoteOfSource),
+        (1, Fact::Quote),
+        (1, Fact::Result),
+        (1, Fact::Withdrawal),
+    ];
+    check_published(&facts, 1, SMALL);
 }
 
 proptest! {
@@ -599,18 +636,7 @@ proptest! {
         batch in 1..7_usize,
         small: bool,
     ) {
-        let bounds = if small { SMALL } else { BOUNDS };
-        let feed = Feed::bounded(bounds);
-        let mut model = Model::default();
-        let mut before = Vec::new();
-        for facts in facts.chunks(batch) {
-            let updates: Vec<LiveUpdate> =
-                facts.iter().filter_map(|(race, fact)| model.update(*race, *fact)).collect();
-            feed.publish(updates.clone(), &events(model.seq), None);
-            // While views are rebuilt, two projections pass the same events.
-            feed.publish(std::mem::replace(&mut before, updates), &events(model.seq), None);
-        }
-        check_all(&feed, &model, bounds);
+        check_published(&facts, batch, if small { SMALL } else { BOUNDS });
     }
 
     #[test]
@@ -935,7 +961,7 @@ fn many_or_large_messages_stay_within_the_bounds() {
         race: key(1),
         venue: String::new(),
         messages: vec![LiveMessage {
-            kind: LiveKind::Odds,
+            kind: LiveKind::OddsUpdate,
             prev_seq: seq - 1,
             json: vec![b' '; bytes],
         }],

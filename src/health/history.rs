@@ -8,14 +8,14 @@ use events::Moment;
 use jiff::{SignedDuration, Timestamp};
 use schemars::JsonSchema;
 use serde::Serialize;
+use strum::VariantArray;
+
+use crate::accounts::{CONTINUES_WITHIN, Incident, IncidentKind, Incidents};
 
 /// The minutes that are kept: an hour.
 pub(crate) const MINUTES_MAX: usize = 60;
-/// The incidents that are kept. When there are more, the oldest that is over is dropped. More than there are kinds, so
-/// that one is over.
-const INCIDENTS_MAX: usize = 50;
-/// An incident that returns within this time continues. A log that is lost again and again is one incident.
-const CONTINUES_WITHIN: SignedDuration = SignedDuration::from_secs(60);
+/// An incident that has lasted for this long is recorded before it is over, so that a crash does not lose it.
+const RECORDED_AFTER: SignedDuration = SignedDuration::from_secs(3);
 
 /// The last hour and the incidents since the start.
 #[derive(Debug, Default)]
@@ -24,8 +24,10 @@ pub(crate) struct History {
     now: Option<Timestamp>,
     totals: Totals,
     minutes: VecDeque<Minute>,
-    incidents: VecDeque<Incident>,
-    incidents_dropped: u64,
+    /// Those since the start.
+    pub(crate) incidents: Incidents,
+    /// The latest incident of each kind that is in the log, as it is there, and since when.
+    recorded: BTreeMap<IncidentKind, (Incident, Moment)>,
     /// The occurrences that were known at the latest sample.
     occurrences: BTreeMap<IncidentKind, u64>,
 }
@@ -83,50 +85,6 @@ pub(crate) struct Minute {
     pub(crate) age_ms: u64,
 }
 
-/// An incident since the start of the service.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub(crate) struct Incident {
-    pub(crate) kind: IncidentKind,
-    /// When it was noticed.
-    pub(crate) started_at: Moment,
-    /// When it was over; left out while it lasts.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Moment")]
-    pub(crate) ended_at: Option<Moment>,
-    /// How often it happened within `started_at` and `ended_at`, with less than a minute between.
-    pub(crate) times: u64,
-}
-
-/// `stale`: the data may be old. `down`: no new data for 30 seconds. `diverged`: the log has another history than the
-/// service has read. `disk_full`: new data cannot be stored. `rebuild`: the data is rebuilt from the log.
-/// `fold_restart`: an error interrupted the processing of new data. `keys_unknown`: it is not known which keys are
-/// valid. `mail_late`: mails wait.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum IncidentKind {
-    Stale,
-    Down,
-    Diverged,
-    DiskFull,
-    Rebuild,
-    FoldRestart,
-    KeysUnknown,
-    MailLate,
-}
-
-impl IncidentKind {
-    pub(super) const ALL: [Self; 8] = [
-        Self::Stale,
-        Self::Down,
-        Self::Diverged,
-        Self::DiskFull,
-        Self::Rebuild,
-        Self::FoldRestart,
-        Self::KeysUnknown,
-        Self::MailLate,
-    ];
-}
-
 impl History {
     /// Adds a sample. A clock that was set back counts as one that stands still.
     pub(crate) fn add(&mut self, now: Timestamp, sample: &Sample) {
@@ -143,9 +101,36 @@ impl History {
         self.minutes.iter()
     }
 
-    /// The incidents that are kept, by their start, and the number of those that are not.
-    pub(crate) fn incidents(&self) -> (impl DoubleEndedIterator<Item = &Incident>, u64) {
-        (self.incidents.iter(), self.incidents_dropped)
+    /// The incidents that the log may lack at a time: those that have lasted for a while, and those that are over. What
+    /// begins and ends again and again is there once a minute.
+    pub(crate) fn unrecorded(&self, now: Moment) -> Vec<Incident> {
+        let since = |time: Moment| now.timestamp().duration_since(time.timestamp());
+        let is_due = |known: &&Incident| {
+            let recorded = self.recorded.get(&known.kind);
+            let is_rare = recorded.is_none_or(|(_, at)| since(*at) >= CONTINUES_WITHIN);
+            let recorded = recorded.map(|(recorded, _)| (recorded.started_at, recorded.ended_at));
+            let is_new = match (recorded, known.ended_at) {
+                // Another replica may have ended what lasts.
+                (Some((start, None)), _) => start <= known.started_at,
+                (Some((_, recorded)), Some(end)) => is_rare && recorded < Some(end),
+                _ => is_rare,
+            };
+            is_new && (known.ended_at.is_some() || since(known.started_at) >= RECORDED_AFTER)
+        };
+        self.incidents.iter().filter(is_due).cloned().collect()
+    }
+
+    /// Notes that the log has an incident as it was at a time.
+    pub(crate) fn note_recorded(&mut self, incident: Incident, at: Moment) {
+        self.recorded.insert(incident.kind, (incident, at));
+    }
+
+    /// Ends what lasts at the latest sample: there are no more samples.
+    pub(crate) fn finish(&mut self) {
+        for kind in IncidentKind::VARIANTS {
+            self.incidents
+                .end(*kind, self.now.unwrap_or_default().into());
+        }
     }
 
     fn count(&mut self, now: Timestamp, sample: &Sample) {
@@ -165,41 +150,18 @@ impl History {
     }
 
     fn note(&mut self, now: Timestamp, condition: Condition) {
-        let Condition {
-            kind,
-            is_active,
-            occurrences,
-        } = condition;
+        let (kind, is_active) = (condition.kind, condition.is_active);
+        let occurrences = condition.occurrences;
         let known = self.occurrences.insert(kind, occurrences).unwrap_or(0);
         let at = Moment::from(now);
-        let latest = self.incidents.iter_mut().rev().find(|i| i.kind == kind);
-        match latest {
-            Some(latest) if latest.ended_at.is_none() => {
-                latest.ended_at = (!is_active).then_some(at);
-            }
-            _ if !is_active && occurrences <= known => {}
-            Some(latest) if latest.is_within(CONTINUES_WITHIN, now) => {
-                latest.times += 1;
-                latest.ended_at = (!is_active).then_some(at);
-            }
-            _ => {
-                self.incidents.push_back(Incident {
-                    kind,
-                    started_at: at,
-                    ended_at: (!is_active).then_some(at),
-                    times: 1,
-                });
-                self.drop_oldest();
-            }
+        let lasts = self.incidents.lasts(kind);
+        if !lasts && (is_active || occurrences > known) {
+            self.incidents.add(Incident::new(kind, at));
         }
-    }
-
-    fn drop_oldest(&mut self) {
-        if self.incidents.len() > INCIDENTS_MAX {
-            let oldest = self.incidents.iter().position(|i| i.ended_at.is_some());
-            self.incidents.remove(oldest.unwrap_or(0));
-            self.incidents_dropped += 1;
+        if !is_active {
+            self.incidents.end(kind, at);
         }
+        self.incidents.forget(at);
     }
 }
 
@@ -226,14 +188,6 @@ impl Minute {
         self.events += totals.events.saturating_sub(before.events);
         self.sockets = self.sockets.max(sample.sockets);
         self.age_ms = self.age_ms.max(sample.age_ms);
-    }
-}
-
-impl Incident {
-    /// Whether it ended at most so long ago.
-    fn is_within(&self, duration: SignedDuration, now: Timestamp) -> bool {
-        let ended_at = self.ended_at.map(Moment::timestamp);
-        ended_at.is_some_and(|at| now.duration_since(at) <= duration)
     }
 }
 
@@ -271,7 +225,7 @@ mod tests {
     /// Start, end and times of each incident, in seconds.
     fn incidents(history: &History) -> Vec<(i64, Option<i64>, u64)> {
         let second = |moment: Moment| moment.timestamp().as_second() - at(0).as_second();
-        let (incidents, _) = history.incidents();
+        let incidents = history.incidents.iter();
         incidents
             .map(|i| (second(i.started_at), i.ended_at.map(second), i.times))
             .collect()
@@ -326,13 +280,52 @@ mod tests {
             sample.conditions.push(lasting);
             history.add(at(n * 100), &sample);
         }
-        let (kept, dropped) = history.incidents();
-        let kept: Vec<_> = kept.collect();
-        assert_eq!((kept.len(), dropped), (INCIDENTS_MAX, 451));
+        let kept = &history.incidents;
+        let dropped = kept.dropped;
+        let kept: Vec<_> = kept.iter().collect();
+        assert_eq!((kept.len(), dropped), (100, 401));
         assert_eq!(kept[0].kind, IncidentKind::Diverged);
         assert_eq!(kept[0].ended_at, None);
         let last = kept[kept.len() - 1];
         assert_eq!(last.started_at, Moment::from(at(998 * 100)));
+    }
+
+    #[test]
+    fn an_incident_is_recorded_when_it_begins_and_ends_and_at_times_if_it_continues() {
+        let mut history = History::default();
+        let moment = |second| Moment::from(at(second));
+        // Records what is due. Returns start, end and times of each incident.
+        let mut recorded = |second: i64, is_active| {
+            history.add(at(second), &condition(is_active, 0));
+            let due = history.unrecorded(moment(second));
+            let found: Vec<_> = due
+                .iter()
+                .map(|it| (it.started_at, it.ended_at, it.times))
+                .collect();
+            for incident in due {
+                history.note_recorded(incident, moment(second));
+            }
+            found
+        };
+        let lasts = |start, times| vec![(moment(start), None, times)];
+        let over = |start, end, times| vec![(moment(start), Some(moment(end)), times)];
+        assert_eq!(recorded(0, true), []);
+        assert_eq!(recorded(2, true), []);
+        assert_eq!(recorded(3, true), lasts(0, 1));
+        assert_eq!(
+            recorded(4, true),
+            lasts(0, 1),
+            "another replica may have ended it"
+        );
+        assert_eq!(recorded(5, false), over(0, 5, 1), "at once");
+        assert_eq!(recorded(6, false), []);
+        for second in (10..60).step_by(10) {
+            assert_eq!(recorded(second, true), [], "it is rarely recorded");
+            assert_eq!(recorded(second + 1, false), []);
+        }
+        assert_eq!(recorded(65, false), over(0, 51, 6));
+        assert_eq!(recorded(100, true), []);
+        assert_eq!(recorded(125, true), lasts(0, 7));
     }
 
     proptest! {

@@ -69,12 +69,10 @@ impl FeedHealth {
         let state = Liveness::of(status, connection);
         let is_delayed = state != Liveness::Live || status.pending > 0;
         let lag = is_delayed.then(|| status.freshness.age());
+        let last_event_at = status.recorded_at.map(|at| at.to_string());
         Self {
             state,
-            last_event_at: status
-                .recorded_at
-                .map(|at| at.to_string())
-                .unwrap_or_default(),
+            last_event_at: last_event_at.unwrap_or_default(),
             lag_ms: u64::try_from(lag.unwrap_or_default().as_millis()).unwrap_or(u64::MAX),
             sources,
         }
@@ -120,7 +118,6 @@ impl FeedMonitor {
     }
 
     pub(crate) fn health(&self) -> FeedHealth {
-        let sources = self.sources.states();
-        FeedHealth::of(&self.progress(), self.connection(), sources)
+        FeedHealth::of(&self.progress(), self.connection(), self.sources.states())
     }
 }

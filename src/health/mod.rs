@@ -24,7 +24,7 @@ use crate::projector::snapshots::SnapshotRequests;
 use crate::projector::views::Views;
 use crate::shutdown::Shutdown;
 
-pub(crate) use history::{History, Incident, IncidentKind, MINUTES_MAX, Minute, Sample, Totals};
+pub(crate) use history::{History, MINUTES_MAX, Minute, Sample, Totals};
 pub(crate) use liveness::FeedHealth;
 pub use liveness::{FeedMonitor, Liveness, STALE_AFTER};
 pub use reason::Reason;
@@ -40,15 +40,18 @@ pub struct Health {
     pub feed: Feed,
     pub views: Arc<Views>,
     pub keys: Arc<KeyCache>,
+    /// All keys, subscriptions and mails.
     pub ledger: watch::Receiver<Ledger>,
+    /// Whether the streams are those that were read before.
     pub continuity: Continuity,
     /// Whether the log keeps what it acknowledges; `None` before the first check.
     pub durability: watch::Receiver<Option<Durability>>,
     pub lag: Lag,
+    /// Has snapshots of the views written.
     pub snapshots: SnapshotRequests,
-    /// The service is going to stop.
+    /// The service is going to stop, and new requests should go to another one.
     pub draining: Shutdown,
-    /// Whether the service can mail keys.
+    /// Whether the service can mail keys. If not, sign-up is closed.
     pub can_mail: bool,
 }
 

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::history::IncidentKind as Kind;
+use crate::accounts::IncidentKind as Kind;
 
 // A part of the service, as its users know it. No docstring: it would stand in the OpenAPI document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
@@ -69,7 +69,6 @@ const MAILS_LATE: Impact = Degraded("Mails with keys are late.");
 const FAILED: &str = "the views cannot be read or written; the admin address has the reason";
 
 /// What a reason means to those who see it.
-#[derive(Debug)]
 pub(crate) struct Meaning {
     /// Why the service is not ready; `None` if it is nevertheless.
     pub(crate) unready: Option<&'static str>,

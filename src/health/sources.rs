@@ -62,8 +62,8 @@ impl Sources {
             let following = async {
                 let log = log.connect_again("railbird-sources").await?;
                 let connected = |is_connected| self.set_connected(is_connected);
-                log.follow_alive(connected, |source| self.note(source))
-                    .await
+                let alive = |source: &str| self.note(source);
+                log.follow_alive(connected, alive).await
             };
             let Err(error) = following.await;
             tracing::warn!(%error, "it is unknown which sources are alive");
@@ -84,9 +84,8 @@ impl Sources {
     pub(crate) fn note(&self, source: &str) {
         let mut known = self.0.lock();
         let now = Uptime::now();
-        known
-            .alive_at
-            .retain(|_, alive_at| now.since(*alive_at) < FORGOTTEN_AFTER);
+        let is_recent = |alive_at: &mut Uptime| now.since(*alive_at) < FORGOTTEN_AFTER;
+        known.alive_at.retain(|_, alive_at| is_recent(alive_at));
         if known.alive_at.len() < SOURCES_MAX || known.alive_at.contains_key(source) {
             known.alive_at.insert(source.to_owned(), now);
         }

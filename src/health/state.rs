@@ -3,10 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::history::{Condition, IncidentKind, Sample, Totals};
+use strum::VariantArray;
+
+use super::history::{Condition, Sample, Totals};
 use super::liveness::{Liveness, STALE_AFTER};
 use super::reason::{Component, Impact, Reason};
 use super::sources::SourceHealth;
+use crate::accounts::IncidentKind;
 use crate::log::{ConnectionStatus, Divergence};
 use crate::projector::{Phase, Status};
 
@@ -59,18 +62,15 @@ impl ServiceState {
     }
 
     /// All that is wrong.
-    pub fn reasons(&self) -> impl Iterator<Item = Reason> {
+    pub fn reasons(&self) -> impl DoubleEndedIterator<Item = Reason> {
         Reason::ALL.into_iter().filter(|reason| self.has(*reason))
     }
 
     fn has(&self, reason: Reason) -> bool {
         let phase = self.fold.phase;
         let age = self.fold.freshness.age();
-        let is_disk_full = self
-            .fold
-            .failure
-            .as_ref()
-            .map(|failure| failure.is_disk_full);
+        let failure = self.fold.failure.as_ref();
+        let is_disk_full = failure.map(|failure| failure.is_disk_full);
         match reason {
             Reason::DiskFull => is_disk_full == Some(true),
             Reason::FoldFailed => is_disk_full == Some(false),
@@ -112,12 +112,8 @@ impl ServiceState {
             }
         }
         let is_old = age_max.is_some_and(|max| self.fold.freshness.age() > max);
-        let older = if is_old {
-            "the views are older than `fresh`"
-        } else {
-            ""
-        };
-        older.to_owned()
+        let older = is_old.then_some("the views are older than `fresh`");
+        older.unwrap_or_default().to_owned()
     }
 
     fn diverged(&self) -> String {
@@ -136,10 +132,8 @@ impl ServiceState {
     }
 
     fn conditions(&self) -> Vec<Condition> {
-        let active: Vec<_> = self
-            .reasons()
-            .filter_map(|r| r.meaning().incident)
-            .collect();
+        let incidents = self.reasons().filter_map(|r| r.meaning().incident);
+        let active: Vec<_> = incidents.collect();
         let condition = |kind| Condition {
             kind,
             is_active: active.contains(&kind),
@@ -149,21 +143,17 @@ impl ServiceState {
                 _ => 0,
             },
         };
-        IncidentKind::ALL.into_iter().map(condition).collect()
+        let kinds = IncidentKind::VARIANTS.iter().copied();
+        kinds.map(condition).collect()
     }
 
     /// The worst that the reasons mean for a part of the service, by the first reason that means that.
     pub(crate) fn impact(&self, component: Component) -> Impact {
-        let impacts = self
-            .reasons()
-            .map(|reason| reason.meaning().impacts[component as usize]);
-        impacts.fold(Impact::None, |worst, impact| {
-            if impact.severity() > worst.severity() {
-                impact
-            } else {
-                worst
-            }
-        })
+        // Of several that are as bad, `max_by_key` returns the last.
+        let reasons = self.reasons().rev();
+        let impacts = reasons.map(|reason| reason.meaning().impacts[component as usize]);
+        let worst = impacts.max_by_key(|impact| impact.severity());
+        worst.unwrap_or(Impact::None)
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::state::MAIL_LATE_AFTER;
 use super::*;
+use crate::accounts::IncidentKind;
 use crate::clock::Uptime;
 use crate::log::{ConnectionStatus, Divergence, Head};
 use crate::projector::{FoldFailure, Phase, Status};
@@ -15,7 +16,7 @@ fn working() -> ServiceState {
     ServiceState {
         fold: Status {
             phase: Phase::Live,
-            ..Status::new()
+            ..Status::default()
         },
         connection: ConnectionStatus {
             up: true,

@@ -10,7 +10,7 @@ use axum::response::IntoResponse;
 use axum::routing::get;
 use axum::{Extension, Json};
 use events::Moment;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -35,13 +35,12 @@ pub(super) struct AccountStatus {
 }
 
 /// The requests of both periods. Each replica counts for itself.
+#[serde_with::skip_serializing_none]
 #[derive(Serialize, JsonSchema)]
 struct RequestUse {
     /// Left out if the plan has no limit.
-    #[serde(skip_serializing_if = "Option::is_none")]
     minute: Option<LimitUse>,
     /// Left out if the plan has no limit.
-    #[serde(skip_serializing_if = "Option::is_none")]
     day: Option<LimitUse>,
 }
 
@@ -100,7 +99,7 @@ async fn account(
     query: QueryParams,
 ) -> Result<impl IntoResponse, ApiError> {
     query.check_names(&[])?;
-    let plan = entry.meter.plan();
+    let plan = &entry.meter.plan;
     let limit_of = |period| entry.meter.usage(period).map(LimitUse::from);
     let limit = plan.connections.map_or(0, NonZeroU32::get);
     let open = app.fan_out.clients_of(&entry.holder);
@@ -122,7 +121,7 @@ async fn account(
 }
 
 fn keys_of(app: &App, entry: &KeyEntry) -> Vec<ListedKey> {
-    let ledger = app.ledger.borrow();
+    let ledger = app.health.ledger.borrow();
     let now = now();
     let keys = ledger.keys_of(&entry.holder);
     let valid = keys.filter(|(_, key)| key.is_valid(now));
@@ -145,10 +144,8 @@ fn keys_of(app: &App, entry: &KeyEntry) -> Vec<ListedKey> {
 impl From<Usage> for LimitUse {
     fn from(usage: Usage) -> Self {
         let now = Timestamp::now();
-        let after = |wait: Duration| {
-            let wait = SignedDuration::try_from(wait).unwrap_or_default();
-            Moment::from(now.saturating_add(wait).unwrap_or(now)).to_string()
-        };
+        let after =
+            |wait: Duration| Moment::from(now.saturating_add(wait).unwrap_or(now)).to_string();
         Self {
             limit: usage.limit,
             used: usage.used,

@@ -13,7 +13,7 @@ use futures::stream;
 use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
 
-use super::admin_access::HEALTH;
+use super::admin_access::{HEALTH, admin_error};
 use super::error::ApiError;
 use super::params::QueryParams;
 use super::readiness::{AdminStatus, healthz};
@@ -47,31 +47,29 @@ async fn rebuild(State(app): State<Arc<App>>) -> (StatusCode, Json<Value>) {
     if app.projector.rebuild() {
         return (StatusCode::ACCEPTED, Json(json!({ "rebuild": "begun" })));
     }
-    let error = json!({ "error": "conflict", "message": "A rebuild is under way" });
-    (StatusCode::CONFLICT, Json(error))
+    admin_error(StatusCode::CONFLICT, "conflict", "A rebuild is under way")
 }
 
 /// Writes a snapshot of the views, and returns once it is written.
 async fn snapshot(State(app): State<Arc<App>>) -> (StatusCode, Json<Value>) {
-    match app.snapshots.create().await {
+    match app.health.snapshots.create().await {
         Ok(written) => (StatusCode::OK, Json(written.to_json())),
         Err(error) => {
-            let error = json!({ "error": "unavailable", "message": format!("No snapshot was written: {error}") });
-            (StatusCode::SERVICE_UNAVAILABLE, Json(error))
+            let message = format!("No snapshot was written: {error}");
+            admin_error(StatusCode::SERVICE_UNAVAILABLE, "unavailable", &message)
         }
     }
 }
 
 /// Accepts the streams that have another history than the service has read. Returns what is given up.
 async fn accept_log(State(app): State<Arc<App>>) -> (StatusCode, Json<Value>) {
-    let accepted = app.continuity.accept();
+    let accepted = app.health.continuity.accept();
     if !accepted.is_empty() {
         return (StatusCode::ACCEPTED, Json(json!({ "accepted": accepted })));
     }
     let message =
         "The streams have the history that the service has read: there is nothing to accept";
-    let error = json!({ "error": "conflict", "message": message });
-    (StatusCode::CONFLICT, Json(error))
+    admin_error(StatusCode::CONFLICT, "conflict", message)
 }
 
 /// The checkpoint of the views, their schema and their digest, to compare replicas. With `?recount=true` the digest is
@@ -80,9 +78,9 @@ async fn digest(State(app): State<Arc<App>>, query: QueryParams) -> Result<Json<
     query.check_names(&["recount"])?;
     let none = || ApiError::NotFound("There are no views yet".to_owned());
     let views = app.views.read_current().ok_or_else(none)?;
-    let mut checkpoint = views.store().checkpoint().ok_or_else(none)?;
+    let mut checkpoint = views.store.checkpoint().ok_or_else(none)?;
     if query.get("recount") == Some("true") {
-        let store = Arc::clone(views.store());
+        let store = Arc::clone(&views.store);
         let recount = spawn_blocking(move || store.recount()).await;
         let recount = recount.map_err(ApiError::internal)??;
         checkpoint = recount.checkpoint.ok_or_else(none)?;
@@ -91,7 +89,7 @@ async fn digest(State(app): State<Arc<App>>, query: QueryParams) -> Result<Json<
     Ok(Json(json!({
         "log": checkpoint.log,
         "seq": checkpoint.seq,
-        "schema": views.schema(),
+        "schema": views.schema,
         "history": checkpoint.history.to_string(),
         "missing": checkpoint.history.missing,
         "digest": checkpoint.digest.to_string(),

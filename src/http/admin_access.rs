@@ -14,13 +14,16 @@ use axum::http::uri::Authority;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::{Json, Router};
-use serde_json::json;
+use serde_json::{Value, json};
 use tower::{Service, service_fn};
 
 use super::bearer::bearer_token;
 
 /// Needs no token: it says that the process runs, and nothing else. The health check of a container has no token.
 pub(super) const HEALTH: &str = "/healthz";
+
+const NO_TOKEN: &str =
+    "The header `Authorization: Bearer` with the token of --admin-token is required";
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
@@ -33,32 +36,16 @@ pub struct AdminAccess {
     token: Option<blake3::Hash>,
 }
 
-/// Why a request is not answered.
-#[derive(Debug, thiserror::Error)]
-enum AdminRefusal {
-    #[error("This address is not {0:?}; --admin-hosts lists its other names")]
-    HostNotAllowed(String),
-    #[error("Web pages of other origins may not use this address")]
-    OriginNotAllowed,
-    #[error("The header `Authorization: Bearer` with the token of --admin-token is required")]
-    Unauthorized,
-}
+/// Why a request is not answered: the status, the code and the message.
+type AdminRefusal = (StatusCode, &'static str, String);
 
-impl IntoResponse for AdminRefusal {
-    fn into_response(self) -> Response {
-        let (status, code) = match self {
-            Self::HostNotAllowed(_) => (StatusCode::MISDIRECTED_REQUEST, "host_not_allowed"),
-            Self::OriginNotAllowed => (StatusCode::FORBIDDEN, "origin_not_allowed"),
-            Self::Unauthorized => (StatusCode::UNAUTHORIZED, "unauthorized"),
-        };
-        let body = Json(json!({ "error": code, "message": self.to_string() }));
-        let mut response = (status, body).into_response();
-        if let Self::Unauthorized = self {
-            let headers = response.headers_mut();
-            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-        }
-        response
-    }
+/// The response with an error of the admin address.
+pub(super) fn admin_error(
+    status: StatusCode,
+    code: &str,
+    message: &str,
+) -> (StatusCode, Json<Value>) {
+    (status, Json(json!({ "error": code, "message": message })))
 }
 
 impl AdminAccess {
@@ -77,7 +64,9 @@ impl AdminAccess {
         let host = hosts.next().and_then(|host| host.to_str().ok());
         let host = host.filter(|_| hosts.next().is_none()).unwrap_or_default();
         if !self.is_own_host(host, bound) {
-            return Err(AdminRefusal::HostNotAllowed(host.to_owned()));
+            let message =
+                format!("This address is not {host:?}; --admin-hosts lists its other names");
+            return Err((StatusCode::MISDIRECTED_REQUEST, "host_not_allowed", message));
         }
         let own_origin = format!("http://{host}");
         let is_own = |origin: &HeaderValue| origin.as_bytes() == own_origin.as_bytes();
@@ -85,16 +74,16 @@ impl AdminAccess {
         if !headers.get_all(ORIGIN).iter().all(is_own)
             || !headers.get_all(SEC_FETCH_SITE).iter().all(is_same)
         {
-            return Err(AdminRefusal::OriginNotAllowed);
+            let message = "Web pages of other origins may not use this address".to_owned();
+            return Err((StatusCode::FORBIDDEN, "origin_not_allowed", message));
         }
         let given = headers.get(AUTHORIZATION).and_then(bearer_token);
         let given = given.map(|token| blake3::hash(token.as_bytes()));
-        match self.token {
-            Some(_) if given != self.token && request.uri().path() != HEALTH => {
-                Err(AdminRefusal::Unauthorized)
-            }
-            _ => Ok(()),
+        if self.token.is_some() && given != self.token && request.uri().path() != HEALTH {
+            let message = NO_TOKEN.to_owned();
+            return Err((StatusCode::UNAUTHORIZED, "unauthorized", message));
         }
+        Ok(())
     }
 
     /// Whether a `Host` names this address. A DNS name other than `localhost` does only if it is listed; an IP address
@@ -119,12 +108,16 @@ pub(crate) fn admin_service(
 ) -> impl Service<Request, Response = Response, Error = Infallible, Future: Send> + Clone + Send + 'static
 {
     service_fn(move |request: Request| {
-        let checked = access.check(&request, bound);
-        let handling = checked.map(|()| router.call(request));
+        let handling = access.check(&request, bound).map(|()| router.call(request));
         async move {
             match handling {
                 Ok(handling) => handling.await,
-                Err(refusal) => Ok(refusal.into_response()),
+                Err((status, code, message)) => {
+                    let error = admin_error(status, code, &message);
+                    let challenge = [(WWW_AUTHENTICATE, "Bearer")];
+                    let challenge = (status == StatusCode::UNAUTHORIZED).then_some(challenge);
+                    Ok((challenge, error).into_response())
+                }
             }
         }
     })

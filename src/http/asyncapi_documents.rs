@@ -1,11 +1,12 @@
 //! [`AsyncApiDocuments`]: `/asyncapi.json`, which names the host that was asked.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use axum::http::HeaderMap;
 use axum::http::header::HOST;
 use axum::http::uri::Authority;
+use parking_lot::Mutex;
 
 use super::descriptions::asyncapi;
 use super::static_document::StaticDocument;
@@ -38,8 +39,7 @@ impl AsyncApiDocuments {
         let asked = headers.get(HOST).and_then(|host| host.to_str().ok());
         let asked = asked.filter(|host| host.parse::<Authority>().is_ok() && !host.contains('@'));
         let asked = asked.unwrap_or(public);
-        let documents = self.documents.lock();
-        let mut documents = documents.unwrap_or_else(PoisonError::into_inner);
+        let mut documents = self.documents.lock();
         let is_kept = documents.contains_key(asked) || documents.len() < HOSTS_MAX;
         let host = if is_kept { asked } else { public };
         let document = documents.entry(host.to_owned()).or_insert_with(|| {

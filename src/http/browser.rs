@@ -51,7 +51,8 @@ impl Browser {
         };
         let text = match status {
             StatusCode::UNAUTHORIZED => NO_KEY.to_owned(),
-            _ => format!("{message}."),
+            // A person has the status page instead.
+            _ => format!("{}.", message.split("; see /").next().unwrap_or_default()),
         };
         ErrorPage::new(title, &text, &self.root).replace(response);
     }

@@ -23,41 +23,28 @@ const RESPONSE_HEADERS: &str = "etag, link, railbird-feed, railbird-schema, rail
 pub(super) const PROBES: [&str; 2] = ["/healthz", "/readyz"];
 /// How long a browser remembers a preflight: as long as any of them does.
 const PREFLIGHT_SECONDS: &str = "86400";
+/// Stands for any origin.
+const ANY_ORIGIN: &str = "*";
 /// Stands in an allowed origin for any port, or none.
 const ANY_PORT: &str = ":*";
 /// The pages of this machine, such as those that a development server serves.
 const LOOPBACK_ORIGINS: [&str; 3] = ["http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*"];
 
-/// The pages of other origins that may send a key, to the API and to the live channel.
+/// The pages of other origins that may send a key, to the API and to the live channel. An origin is as browsers send it
+/// (RFC 6454), such as `https://racing.example`; `http://localhost:*` is one with any port, and `*` is any.
 #[derive(Debug, Clone, Default)]
-pub enum Origins {
-    #[default]
-    None,
-    /// Those of these origins, as browsers send them (RFC 6454): `https://racing.example`, or `http://localhost:*` for
-    /// any port.
-    Listed(Vec<String>),
-    Any,
-}
+pub struct Origins(Vec<String>);
 
 impl Origins {
     /// Allows these origins; all of them if one is `*`.
     pub fn new(allowed: Vec<String>) -> Self {
-        match &allowed[..] {
-            [] => Self::None,
-            _ if allowed.iter().any(|origin| origin == "*") => Self::Any,
-            _ => Self::Listed(allowed),
-        }
+        Self(allowed)
     }
 
     /// These, and those of the pages of this machine.
-    #[must_use]
-    pub fn and_loopback(self) -> Self {
-        let loopback = LOOPBACK_ORIGINS.map(str::to_owned);
-        match self {
-            Self::None => Self::Listed(loopback.into()),
-            Self::Listed(origins) => Self::Listed([origins, loopback.into()].concat()),
-            Self::Any => Self::Any,
-        }
+    pub fn and_loopback(mut self) -> Self {
+        self.0.extend(LOOPBACK_ORIGINS.map(str::to_owned));
+        self
     }
 
     /// Checks the form of an origin, or `*`. A path would make it one that no browser sends.
@@ -70,7 +57,7 @@ impl Origins {
         let is_origin = bare.split_once("://").is_some_and(|(scheme, host)| {
             !scheme.is_empty() && !host.is_empty() && host.chars().all(is_host_char)
         });
-        if text == "*" || is_origin {
+        if text == ANY_ORIGIN || is_origin {
             Ok(text.to_owned())
         } else {
             Err("an origin is a scheme and a host, such as https://racing.example".into())
@@ -79,11 +66,11 @@ impl Origins {
 
     fn allow(&self, origin: &HeaderValue) -> bool {
         let origin = origin.to_str().unwrap_or_default();
-        match self {
-            Self::None => false,
-            Self::Listed(origins) => origins.iter().any(|allowed| covers(allowed, origin)),
-            Self::Any => true,
-        }
+        self.0.iter().any(|allowed| covers(allowed, origin))
+    }
+
+    fn are_any(&self) -> bool {
+        self.0.iter().any(|origin| origin == ANY_ORIGIN)
     }
 
     /// Whether a request comes from a page that may connect, or from no page. The pages of the service itself may:
@@ -106,7 +93,7 @@ impl Origins {
 fn covers(allowed: &str, origin: &str) -> bool {
     let is_port = |text: &str| text.parse::<u16>().is_ok();
     match allowed.strip_suffix(ANY_PORT) {
-        None => allowed.eq_ignore_ascii_case(origin),
+        None => allowed == ANY_ORIGIN || allowed.eq_ignore_ascii_case(origin),
         Some(host) => origin
             .split_at_checked(host.len())
             .is_some_and(|(start, rest)| {
@@ -117,7 +104,6 @@ fn covers(allowed: &str, origin: &str) -> bool {
 }
 
 /// What a response says about the pages of other origins.
-#[derive(Debug)]
 pub(super) struct Cors {
     /// The pages that may read it.
     allowed: Option<HeaderValue>,
@@ -131,23 +117,24 @@ impl Cors {
     /// What needs a key may be read by the pages that may send one, `with_key`. What needs none may be read by all
     /// pages if it is for programs; else it is for people.
     pub(super) fn of(request: &Request, with_key: Option<&Origins>) -> Self {
-        let origins = with_key.unwrap_or(if is_for_programs(request.uri().path()) {
-            &Origins::Any
-        } else {
-            &Origins::None
-        });
-        let allowed = match origins {
-            Origins::Any => Some(HeaderValue::from_static("*")),
-            origins => {
-                let origin = request.headers().get(ORIGIN);
-                origin.filter(|origin| origins.allow(origin)).cloned()
-            }
-        };
         let headers = request.headers();
+        let origin = headers.get(ORIGIN);
+        let are_any = match with_key {
+            Some(origins) => origins.are_any(),
+            None => is_for_programs(request.uri().path()),
+        };
+        let listed = with_key.filter(|origins| !are_any && !origins.0.is_empty());
+        let allowed = if are_any {
+            Some(HeaderValue::from_static("*"))
+        } else {
+            let is_listed =
+                |origin: &&HeaderValue| listed.is_some_and(|origins| origins.allow(origin));
+            origin.filter(is_listed).cloned()
+        };
         let refused = with_key.filter(|origins| !origins.allow_connection(headers));
-        let refused = refused.and(headers.get(ORIGIN)).cloned();
+        let refused = refused.and(origin).cloned();
         Self {
-            varies: matches!(origins, Origins::Listed(_)) || refused.is_some(),
+            varies: listed.is_some() || refused.is_some(),
             allowed,
             refused,
         }
@@ -167,10 +154,9 @@ impl Cors {
     /// The answer to a preflight. It comes without a key. A page that may not send one is refused afterwards: no page
     /// can read why a preflight failed.
     pub(super) fn preflight(&self, request: &Request) -> Option<Response> {
+        let headers = request.headers();
         let is_preflight = request.method() == Method::OPTIONS
-            && request
-                .headers()
-                .contains_key(ACCESS_CONTROL_REQUEST_METHOD);
+            && headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD);
         let is_of_page = self.allowed.is_some() || self.refused.is_some();
         (is_preflight && is_of_page).then(|| {
             let headers = [
@@ -190,8 +176,7 @@ impl Cors {
         }
         // The only 403 of a page that is refused, and its preflight.
         let is_refusal = [StatusCode::FORBIDDEN, StatusCode::NO_CONTENT].contains(&status);
-        let refused = self.refused.filter(|_| is_refusal);
-        if let Some(allowed) = self.allowed.or(refused) {
+        if let Some(allowed) = self.allowed.or(self.refused.filter(|_| is_refusal)) {
             headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, allowed);
             let exposed = HeaderValue::from_static(RESPONSE_HEADERS);
             headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
@@ -235,7 +220,7 @@ mod tests {
 
     #[test]
     fn an_asterisk_is_any_port_and_nothing_else() {
-        let origins = Origins::None.and_loopback();
+        let origins = Origins::default().and_loopback();
         let allow = |origin: &str| origins.allow(&origin.parse().unwrap());
         for origin in [
             "http://localhost",

@@ -2,49 +2,54 @@
 
 use axum::body::Body;
 use axum::http::header::{ETAG, VARY};
-use axum::http::{HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
 
 /// A weak entity tag, because the same body may be sent compressed: the first 64 bits of its BLAKE3 hash.
-#[derive(Debug)]
-pub(super) struct EntityTag(String);
+#[derive(Debug, Clone)]
+pub(super) struct EntityTag(HeaderValue);
+
+/// Headers of a response: eight of an answer of the API, the state of the feed, three rate limits, the request id, the
+/// type that is not guessed, and two for compression. The map is allocated once.
+const RESPONSE_HEADERS: usize = 16;
 
 impl EntityTag {
     pub(super) fn of(body: &[u8]) -> Self {
-        let hash = blake3::hash(body).to_hex();
-        Self(format!("W/\"{}\"", &hash[..16]))
+        Self::of_hash(blake3::hash(body))
+    }
+
+    /// That of a body by its hash.
+    pub(super) fn of_hash(hash: blake3::Hash) -> Self {
+        let mut tag = *b"W/\"0123456789abcdef\"";
+        tag[3..19].copy_from_slice(&hash.to_hex().as_bytes()[..16]);
+        Self(HeaderValue::from_bytes(&tag).expect("hexadecimal digits"))
     }
 
     /// The body, or 304 if the tags of `If-None-Match` have its own. `Vary` says that the body may be compressed, also
     /// with a 304 and a short body: the next one may be.
-    pub(super) fn response(&self, tags: Option<&HeaderValue>, body: impl Into<Body>) -> Response {
+    pub(super) fn response(self, tags: Option<&HeaderValue>, body: impl Into<Body>) -> Response {
         let is_known = tags.is_some_and(|tags| self.is_among(tags));
-        let mut response = if is_known {
-            let mut response = Response::new(Body::empty());
+        let mut response = Response::new(body.into());
+        if is_known {
+            *response.body_mut() = Body::empty();
             *response.status_mut() = StatusCode::NOT_MODIFIED;
-            response
-        } else {
-            Response::new(body.into())
-        };
-        let headers = response.headers_mut();
-        headers.insert(VARY, HeaderValue::from_static("accept-encoding"));
-        if let Ok(etag) = HeaderValue::try_from(&self.0) {
-            headers.insert(ETAG, etag);
         }
+        let mut headers = HeaderMap::with_capacity(RESPONSE_HEADERS);
+        headers.insert(VARY, HeaderValue::from_static("accept-encoding"));
+        headers.insert(ETAG, self.0);
+        *response.headers_mut() = headers;
         response
     }
 
     /// Whether a list of entity tags has this one, by weak comparison (RFC 9110, 8.8.3.2).
     fn is_among(&self, tags: &HeaderValue) -> bool {
-        let opaque = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
-        let wanted = opaque(&self.0);
+        fn opaque(tag: &str) -> &str {
+            tag.trim().trim_start_matches("W/")
+        }
+        let known = self.0.to_str().unwrap_or_default();
         tags.to_str().is_ok_and(|tags| {
-            tags.trim() == "*" || tags.split(',').any(|tag| opaque(tag) == wanted)
+            let mut each = tags.split(',').map(opaque);
+            tags.trim() == "*" || each.any(|tag| tag == opaque(known))
         })
     }
-}
-
-/// Whether a parameter is the weight 0, which excludes what it belongs to (RFC 9110, 12.4.2).
-pub(super) fn is_zero_weight(parameter: &str) -> bool {
-    matches!(parameter.trim(), "q=0" | "q=0.0" | "q=0.00" | "q=0.000")
 }

@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use super::rate_limit::set_rate_limit_headers;
 use crate::health::Reason;
-use crate::limits::Exceeded;
+use crate::limits::RateLimitStatus;
 use crate::limits::plans::Plan;
 
 /// The exact body of every 401: clients depend on each byte.
@@ -26,27 +26,26 @@ pub const UNAUTHORIZED_BODY: &str =
 /// The `Retry-After` of a service that is not ready.
 const NOT_READY_SECONDS: u32 = 2;
 
-/// The `Retry-After` of a network with too many connections. One of them has to end first.
-const TOO_MANY_CONNECTIONS_SECONDS: u32 = 30;
-
-/// An error response. Its text is the `message` that the client receives.
-#[derive(Debug, thiserror::Error)]
+/// An error response. Its text is the `message` that the client receives, and its variant is the code in `error`.
+// Variants have no doc comments, because those would be in the schema of the codes.
+#[derive(Debug, thiserror::Error, strum::EnumDiscriminants)]
+#[strum_discriminants(name(ErrorCode), derive(Serialize, JsonSchema))]
+#[strum_discriminants(serde(rename_all = "snake_case"), doc = "The kind of error.")]
 pub(super) enum ApiError {
     #[error("Invalid or missing API key")]
     Unauthorized,
-    /// One network has sent too many such requests. The next one is answered with 401 again after so many seconds.
-    #[error("Too many requests without a valid API key")]
-    TooManyUnauthorized { retry_after: u32 },
-    /// One network has as many WebSockets as it may have.
-    #[error("There are too many WebSocket connections from this network")]
-    TooManyConnections,
-    #[error("The plan {:?} allows {} requests a {}", .plan.name.as_str(), .exceeded.status.limit, .exceeded.period.as_str())]
-    RateLimited { plan: Arc<Plan>, exceeded: Exceeded },
-    #[error("The plan {:?} does not include live odds", .plan.name.as_str())]
-    LiveOddsNotIncluded { plan: Arc<Plan> },
-    /// The plan includes no odds, or not yet those of this race.
-    #[error("The plan {:?} does not include live odds{}", .plan.name.as_str(), odds_after(plan))]
-    OddsNotIncluded { plan: Arc<Plan> },
+    // After so many seconds, there is another request or connection. The status is that of a plan.
+    #[error("{message}")]
+    RateLimitExceeded {
+        message: String,
+        retry_after: u32,
+        status: Option<RateLimitStatus>,
+    },
+    // The plan includes no odds, or not yet those of a race: `hint` is when it does.
+    #[error("The plan {:?} does not include live odds{hint}", .plan.name.as_str())]
+    LiveOddsNotIncluded { plan: Arc<Plan>, hint: String },
+    #[error("The plan {:?} does not include files of whole meetings", .plan.name.as_str())]
+    ExportsNotIncluded { plan: Arc<Plan> },
     #[error("{}", capitalized(.0))]
     InvalidDate(ParseError),
     #[error("{}", capitalized(.0))]
@@ -59,22 +58,35 @@ pub(super) enum ApiError {
     OriginNotAllowed(String),
     #[error("{0}")]
     NotFound(String),
+    // The log does not reach back to what was asked for.
+    #[error("{0}")]
+    Gone(String),
     #[error("Only GET and HEAD are allowed here")]
     MethodNotAllowed,
-    #[error("Responses are application/json, which the Accept header excludes")]
+    #[error(
+        "Responses are application/json, lists also text/csv and application/x-ndjson, and exports these or \
+         application/vnd.apache.parquet; the Accept header excludes them"
+    )]
     NotAcceptable,
     #[error("A GET request needs no body")]
-    BodyTooLarge,
+    PayloadTooLarge,
     #[error("The path and query are too long")]
     UriTooLong,
-    /// A request for the live channel is not a WebSocket handshake.
+    // A request for the live channel is not a WebSocket handshake.
     #[error("{0}")]
     UpgradeRequired(String),
     #[error("{0}")]
     NotReady(String),
-    /// The service failed. The reason goes to the service's log only.
+    // The service failed. The reason goes to the service's log only.
     #[error("The request failed because of an error in the service")]
     Internal(String),
+}
+
+/// A view or an answer that is not the JSON that it should be.
+impl From<serde_json::Error> for ApiError {
+    fn from(error: serde_json::Error) -> Self {
+        Self::internal(error)
+    }
 }
 
 const NOT_READABLE: &str = "What was asked for cannot be read, and is being restored; see /readyz";
@@ -108,28 +120,6 @@ pub(super) struct RateLimitExceeded {
     retry_after: u32,
 }
 
-/// The kind of error.
-#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-enum ErrorCode {
-    Unauthorized,
-    RateLimitExceeded,
-    LiveOddsNotIncluded,
-    InvalidDate,
-    InvalidRaceNumber,
-    InvalidHorseNo,
-    InvalidParameter,
-    OriginNotAllowed,
-    NotFound,
-    MethodNotAllowed,
-    NotAcceptable,
-    PayloadTooLarge,
-    UriTooLong,
-    UpgradeRequired,
-    NotReady,
-    Internal,
-}
-
 /// The reason of a 500, in the extensions of the response until it is logged with the request id.
 #[derive(Debug, Clone)]
 pub(super) struct InternalReason(pub(super) String);
@@ -148,61 +138,51 @@ impl ApiError {
         Self::Internal(error.to_string())
     }
 
-    /// The status, and the code in the field `error`.
-    fn status_and_code(&self) -> (StatusCode, ErrorCode) {
+    pub(super) fn invalid(reason: impl ToString) -> Self {
+        Self::InvalidParameter(reason.to_string())
+    }
+
+    fn status(&self) -> StatusCode {
         match self {
-            Self::Unauthorized => (StatusCode::UNAUTHORIZED, ErrorCode::Unauthorized),
-            Self::TooManyUnauthorized { .. }
-            | Self::TooManyConnections
-            | Self::RateLimited { .. } => {
-                (StatusCode::TOO_MANY_REQUESTS, ErrorCode::RateLimitExceeded)
-            }
-            Self::LiveOddsNotIncluded { .. } | Self::OddsNotIncluded { .. } => {
-                (StatusCode::FORBIDDEN, ErrorCode::LiveOddsNotIncluded)
-            }
-            Self::InvalidDate(_) => (StatusCode::BAD_REQUEST, ErrorCode::InvalidDate),
-            Self::InvalidRaceNumber(_) => (StatusCode::BAD_REQUEST, ErrorCode::InvalidRaceNumber),
-            Self::InvalidHorseNo(_) => (StatusCode::BAD_REQUEST, ErrorCode::InvalidHorseNo),
-            Self::InvalidParameter(_) => (StatusCode::BAD_REQUEST, ErrorCode::InvalidParameter),
-            Self::OriginNotAllowed(_) => (StatusCode::FORBIDDEN, ErrorCode::OriginNotAllowed),
-            Self::NotFound(_) => (StatusCode::NOT_FOUND, ErrorCode::NotFound),
-            Self::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, ErrorCode::MethodNotAllowed),
-            Self::NotAcceptable => (StatusCode::NOT_ACCEPTABLE, ErrorCode::NotAcceptable),
-            Self::BodyTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, ErrorCode::PayloadTooLarge),
-            Self::UriTooLong => (StatusCode::URI_TOO_LONG, ErrorCode::UriTooLong),
-            Self::UpgradeRequired(_) => (StatusCode::UPGRADE_REQUIRED, ErrorCode::UpgradeRequired),
-            Self::NotReady(_) => (StatusCode::SERVICE_UNAVAILABLE, ErrorCode::NotReady),
-            Self::Internal(_) => (StatusCode::INTERNAL_SERVER_ERROR, ErrorCode::Internal),
+            Self::Unauthorized => StatusCode::UNAUTHORIZED,
+            Self::RateLimitExceeded { .. } => StatusCode::TOO_MANY_REQUESTS,
+            Self::LiveOddsNotIncluded { .. }
+            | Self::ExportsNotIncluded { .. }
+            | Self::OriginNotAllowed(_) => StatusCode::FORBIDDEN,
+            Self::InvalidDate(_)
+            | Self::InvalidRaceNumber(_)
+            | Self::InvalidHorseNo(_)
+            | Self::InvalidParameter(_) => StatusCode::BAD_REQUEST,
+            Self::NotFound(_) => StatusCode::NOT_FOUND,
+            Self::Gone(_) => StatusCode::GONE,
+            Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
+            Self::NotAcceptable => StatusCode::NOT_ACCEPTABLE,
+            Self::PayloadTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::UriTooLong => StatusCode::URI_TOO_LONG,
+            Self::UpgradeRequired(_) => StatusCode::UPGRADE_REQUIRED,
+            Self::NotReady(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
 
-    fn body(&self, error: ErrorCode, message: String) -> Body {
-        if let Self::Unauthorized = self {
-            return UNAUTHORIZED_BODY.into();
-        }
-        let body = match self.limited_for() {
-            Some(retry_after) => serde_json::to_vec(&RateLimitExceeded {
+    fn body(&self, message: String) -> Body {
+        let error = ErrorCode::from(self);
+        let body = match self {
+            Self::Unauthorized => return UNAUTHORIZED_BODY.into(),
+            Self::RateLimitExceeded { retry_after, .. } => serde_json::to_vec(&RateLimitExceeded {
                 error,
                 message,
-                retry_after,
+                retry_after: *retry_after,
             }),
-            None => serde_json::to_vec(&ErrorResponse { error, message }),
+            _ => serde_json::to_vec(&ErrorResponse { error, message }),
         };
         body.expect("texts and numbers are JSON").into()
     }
 
-    /// The seconds until the limit of a 429 allows another request.
-    fn limited_for(&self) -> Option<u32> {
-        match self {
-            Self::TooManyUnauthorized { retry_after } => Some(*retry_after),
-            Self::TooManyConnections => Some(TOO_MANY_CONNECTIONS_SECONDS),
-            Self::RateLimited { exceeded, .. } => Some(exceeded.retry_after),
-            _ => None,
-        }
-    }
-
     fn set_headers(&self, headers: &mut HeaderMap) {
-        let mut set = |name, value| headers.insert(name, HeaderValue::from_static(value));
+        let mut set = |name, value| {
+            headers.insert(name, HeaderValue::from_static(value));
+        };
         set(CONTENT_TYPE, "application/json");
         set(CACHE_CONTROL, "no-store");
         match self {
@@ -212,27 +192,29 @@ impl ApiError {
                 set(CONNECTION, "upgrade");
                 set(SEC_WEBSOCKET_VERSION, "13");
             }
-            Self::MethodNotAllowed => {
-                set(ALLOW, "GET, HEAD");
-            }
+            Self::MethodNotAllowed => set(ALLOW, "GET, HEAD"),
             // RFC 9110, 11.6.1 asks for a challenge. Browsers open no dialog for this one.
-            Self::Unauthorized => {
-                set(WWW_AUTHENTICATE, "Bearer realm=\"railbird\"");
-            }
+            Self::Unauthorized => set(WWW_AUTHENTICATE, "Bearer realm=\"railbird\""),
             Self::NotReady(_) => {
                 headers.insert(RETRY_AFTER, NOT_READY_SECONDS.into());
             }
-            Self::RateLimited { exceeded, .. } => set_rate_limit_headers(headers, exceeded.status),
+            Self::RateLimitExceeded {
+                retry_after,
+                status,
+                ..
+            } => {
+                headers.insert(RETRY_AFTER, (*retry_after).into());
+                if let Some(status) = status {
+                    set_rate_limit_headers(headers, *status);
+                }
+            }
             _ => {}
-        }
-        if let Some(seconds) = self.limited_for() {
-            headers.insert(RETRY_AFTER, seconds.into());
         }
     }
 }
 
 /// When a plan without live odds includes those of a race.
-fn odds_after(plan: &Plan) -> String {
+pub(super) fn odds_after(plan: &Plan) -> String {
     let after = plan.odds_after.map(|after| {
         format!("; those of a race can be read once they have not changed for {after:#}")
     });
@@ -249,10 +231,9 @@ pub(super) fn capitalized(text: impl ToString) -> String {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let (status, code) = self.status_and_code();
         let message = self.to_string();
-        let mut response = Response::new(self.body(code, message.clone()));
-        *response.status_mut() = status;
+        let mut response = Response::new(self.body(message.clone()));
+        *response.status_mut() = self.status();
         self.set_headers(response.headers_mut());
         response.extensions_mut().insert(ErrorMessage(message));
         if let Self::Internal(reason) = self {

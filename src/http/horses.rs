@@ -6,18 +6,21 @@ use projections::json::JsonObject;
 use projections::{horse_profile, keys};
 
 use super::error::ApiError;
-use super::paging::{PageRows, next_path, pages};
+use super::name_search;
+use super::paging::{INVALID_AFTER, PageRows, next_path, pages, present_pages};
 use super::params::QueryParams;
 use super::request::{Answer, ApiRequest, resource};
 use super::routes::Routes;
 
 /// Form rows that are read for one page. A horse may be on many cards without a result.
 const FORM_READ_ROWS_MAX: usize = 1000;
-const INVALID_AFTER: &str = "after is the position from `next` of the page before";
 
 pub(super) fn router() -> Routes {
     Routes::default()
-        .route("/api/v1/horses", pages(&["after", "limit", "name"], search))
+        .route(
+            "/api/v1/horses",
+            present_pages(&["after", "limit", "name"], search),
+        )
         .route("/api/v1/horses/{horse_no}", resource(&[], profile))
         .route(
             "/api/v1/horses/{horse_no}/form",
@@ -25,46 +28,34 @@ pub(super) fn router() -> Routes {
         )
 }
 
-/// The profiles of the horses whose names begin with `name`, and after the position of an earlier page, by name.
+/// The profiles of the horses that have the text `name` in a name, and after the position of an earlier page, by name.
 fn search(request: &ApiRequest) -> Result<Answer, ApiError> {
-    let mut page = PageRows::of(&request.query)?;
-    let prefix = keys::horses_named(request.query.get("name").unwrap_or_default());
-    let first = match request.query.get("after") {
-        Some(after) => prefix
-            .clone()
-            .max(format!("{}{after}\0", keys::HORSE_NAMES)),
-        None => prefix.clone(),
-    };
-    let end = format!("{prefix}{}", char::MAX);
-    let mut key_before = String::new();
-    let mut next = String::new();
+    let after = request.query.get("after").unwrap_or_default();
+    let first = format!("{}{after}\0", keys::HORSE_NAMES);
+    let end = format!("{}{}", keys::HORSE_NAMES, char::MAX);
     // A range from after its end would be an error of sled.
-    let rows = (first < end).then(|| request.store.range(&first, &end));
-    for row in rows.into_iter().flatten() {
-        let (key, _) = row?;
-        if page.is_full() {
-            let after = key_before.strip_prefix(keys::HORSE_NAMES);
-            let after = after.unwrap_or_default();
-            next = next_path("/api/v1/horses", &request.query, after);
-            break;
-        }
-        if let Some(horse_no) = keys::parse_horse_name(&key) {
-            page.push(&find(request, &horse_no)?);
-        }
-        key_before = key;
-    }
-    let json = JsonObject::new().list("horses", page.list());
-    Ok(Answer::page(json, &next))
+    let all = (first < end).then(|| request.store.range(&first, &end));
+    let all = all.into_iter().flatten().map(|entry| {
+        let (key, names) = entry?;
+        let position = key.strip_prefix(keys::HORSE_NAMES).unwrap_or_default();
+        Ok((position.to_owned(), names))
+    });
+    name_search::search(request, "horses", all, |position, names, part| {
+        let horse_no = keys::parse_horse_name(position);
+        let names = str::from_utf8(names).unwrap_or_default().lines();
+        let found = horse_no.filter(|_| part.is_in(names));
+        found.map(|horse_no| find(request, &horse_no)).transpose()
+    })
 }
 
 fn profile(request: &ApiRequest) -> Result<Answer, ApiError> {
     Ok(find(request, &request.path.horse_no()?)?.into())
 }
 
-fn find(request: &ApiRequest, horse_no: &HorseNo) -> Result<Vec<u8>, ApiError> {
+pub(super) fn find(request: &ApiRequest, horse_no: &HorseNo) -> Result<Vec<u8>, ApiError> {
     let value = request.store.get(&keys::profile(horse_no))?;
     let value = value.ok_or_else(|| ApiError::NotFound(format!("No horse {horse_no} is known")))?;
-    horse_profile::serve(&value, request.app.clock.today())
+    horse_profile::serve(&value, request.today())
         .ok_or_else(|| ApiError::Internal(format!("the profile of {horse_no} is damaged")))
 }
 
@@ -79,8 +70,7 @@ fn form(request: &ApiRequest) -> Result<Answer, ApiError> {
     let mut unplaced = PageRows::default();
     let end = form_end(&horse_no, &request.query)?;
     let profile = find(request, &horse_no)?;
-    let ProfileName { horse_name } =
-        serde_json::from_slice(&profile).map_err(ApiError::internal)?;
+    let ProfileName { horse_name } = serde_json::from_slice(&profile)?;
 
     let all = keys::form(&horse_no);
     let mut last = String::new();
@@ -115,9 +105,8 @@ fn form_end(horse_no: &HorseNo, query: &QueryParams) -> Result<String, ApiError>
     let before = before.map(|date| keys::form_from(horse_no, date));
     let after = query.get("after").map(|text| {
         let race = keys::parse_race(&format!("form/{text}"));
-        let invalid = || ApiError::InvalidParameter(INVALID_AFTER.to_owned());
-        race.map(|race| keys::form_row(horse_no, &race))
-            .ok_or_else(invalid)
+        let row = race.map(|race| keys::form_row(horse_no, &race));
+        row.ok_or_else(|| ApiError::invalid(INVALID_AFTER))
     });
     let ends = before.into_iter().chain(after.transpose()?);
     Ok(ends.min().unwrap_or_else(|| keys::form_end(horse_no)))

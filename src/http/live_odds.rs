@@ -15,10 +15,11 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use tokio::time::timeout;
 use tokio_util::io::ReaderStream;
-use tracing::Instrument as _;
+use tracing::{Instrument as _, Span};
 use tungstenite::handshake::server::create_response_with_body;
 
 use super::error::ApiError;
+use super::header_list::elements;
 use super::meeting_choice::race_of_today;
 use super::params::{PathParams, QueryParams};
 use super::routes::Routes;
@@ -28,11 +29,13 @@ use super::static_document::SentAsItIs;
 use crate::accounts::KeyEntry;
 use crate::clock::Uptime;
 use crate::feed::frame::Encoding;
-use crate::limits::Network;
 use crate::live::{
-    self, ConnectionPermit, ConnectionRefused, Filter, FilterQuery, Kinds, LiveSubscription,
-    NewClient, ResumePoint, values_of,
+    self, ConnectionRefused, Filter, Kinds, LiveSubscription, NewClient, NewConnection,
+    ResumePoint, values_of,
 };
+
+/// The `Retry-After` of a network with too many connections. One of them has to end first.
+const TOO_MANY_CONNECTIONS_SECONDS: u32 = 30;
 
 impl From<ConnectionRefused> for ApiError {
     fn from(refused: ConnectionRefused) -> Self {
@@ -40,7 +43,11 @@ impl From<ConnectionRefused> for ApiError {
             ConnectionRefused::ServiceFull => {
                 Self::NotReady("There are too many WebSocket connections".to_owned())
             }
-            ConnectionRefused::NetworkFull => Self::TooManyConnections,
+            ConnectionRefused::NetworkFull => Self::RateLimitExceeded {
+                message: "There are too many WebSocket connections from this network".to_owned(),
+                retry_after: TOO_MANY_CONNECTIONS_SECONDS,
+                status: None,
+            },
         }
     }
 }
@@ -56,28 +63,21 @@ const DEFLATE_ACCEPTED: &str =
     "permessage-deflate; server_no_context_takeover; client_no_context_takeover";
 
 /// The parameters of a filter.
-const FILTERS: [&str; 4] = ["date", "venue", "race", "horse"];
+pub(super) const FILTERS: &str = "date venue race horse";
 /// The other parameters.
-const PARAMETERS: [&str; 8] = [
-    "api_key",
-    "events",
-    "markets",
-    "conflate_ms",
-    "heartbeat_ms",
-    "since",
-    "recorded_at",
-    "epoch",
-];
+pub(super) const PARAMETERS: &str =
+    "api_key events markets conflate_ms heartbeat_ms since recorded_at epoch";
 
 pub(super) fn router() -> Routes {
     Routes::default()
         .route("/ws/live/odds", get(live_odds))
         .route("/ws/live/odds/{race_number}", get(live_odds))
-        .route("/sse/live/odds", get(event_stream))
-        .route("/sse/live/odds/{race_number}", get(event_stream))
+        .route("/sse/live/odds", get(live_odds))
+        .route("/sse/live/odds/{race_number}", get(live_odds))
 }
 
-/// The live channel of the races that the query chooses, or of one race of today.
+/// The live channel of the races that the query chooses, or of one race of today. Clients whose proxies pass no
+/// WebSocket receive the same messages as Server-Sent Events.
 async fn live_odds(
     State(app): State<Arc<App>>,
     Extension(key): Extension<Arc<KeyEntry>>,
@@ -86,19 +86,9 @@ async fn live_odds(
     request: Request,
 ) -> Result<Response, ApiError> {
     let subscription = requested(&app, &key, &path, &query)?;
-    upgrade(&app, &key, &query, subscription, request).await
-}
-
-/// The same messages as Server-Sent Events, for clients whose proxies pass no WebSocket.
-async fn event_stream(
-    State(app): State<Arc<App>>,
-    Extension(key): Extension<Arc<KeyEntry>>,
-    path: PathParams,
-    query: QueryParams,
-    request: Request,
-) -> Result<Response, ApiError> {
-    let subscription = requested(&app, &key, &path, &query)?;
+    let is_websocket = request.uri().path().starts_with("/ws/");
     let last = request.headers().get(LAST_EVENT_ID);
+    let last = last.filter(|_| !is_websocket);
     let resume = match last.and_then(|id| id.to_str().ok()) {
         // As `Frame` writes it.
         Some(id) => id.split_once(' ').and_then(|(seq, recorded_at)| {
@@ -106,19 +96,37 @@ async fn event_stream(
         }),
         None => resume_point(&query)?,
     };
-    let network = request.extensions().get().copied();
-    let permit = admit(&app, &key, network, resume.as_ref()).await?;
+    let handshake = is_websocket.then(|| Handshake::of(&request)).transpose()?;
+    let permit = (app.fan_out).acquire(&key, request.extensions().get().copied())?;
+    if let Some(point) = &resume {
+        wait_for(&app, point).await?;
+    }
+    let span = permit.trace.span();
+    let admit = move |connection| {
+        app.fan_out.admit(NewClient {
+            connection,
+            subscription,
+            resume,
+            play: None,
+            permit,
+        });
+    };
+    match handshake {
+        Some(handshake) => Ok(handshake.accept(request, span, admit)),
+        None => event_stream(admit),
+    }
+}
+
+/// An answer that does not end, and passes on what is written to a connection.
+fn event_stream(admit: impl FnOnce(NewConnection)) -> Result<Response, ApiError> {
     // The socket of the response belongs to the server, which passes on what is written to this one.
     let (stream, response) =
         connected_pair().map_err(|error| ApiError::NotReady(error.to_string()))?;
-    app.fan_out.admit(NewClient {
+    admit(NewConnection {
         stream: stream.into(),
         tls: None,
         read_ahead: Vec::new(),
         encoding: Encoding::EventStream,
-        subscription,
-        resume,
-        permit,
     });
     let headers = [
         (CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
@@ -152,33 +160,27 @@ fn requested(
 ) -> Result<LiveSubscription, ApiError> {
     check_allowed(app, key)?;
     let filter = if path.is_empty() {
-        query.check_names(&[&FILTERS[..], &PARAMETERS].concat())?;
+        query.check_list(&format!("{FILTERS} {PARAMETERS}"))?;
         filter(query)?
     } else {
-        query.check_names(&[&["venue"][..], &PARAMETERS].concat())?;
+        query.check_list(&format!("venue {PARAMETERS}"))?;
         Filter::of_race(&race_of_today(app, path.race_number()?, query)?)
     };
     subscription(query, filter)
 }
 
 /// Checks the plan of the key, and that the service is ready.
-fn check_allowed(app: &App, key: &KeyEntry) -> Result<(), ApiError> {
-    let plan = key.meter.plan();
+pub(super) fn check_allowed(app: &App, key: &KeyEntry) -> Result<(), ApiError> {
+    let plan = &key.meter.plan;
     if plan.connections.is_none() {
-        let plan = Arc::clone(plan);
-        return Err(ApiError::LiveOddsNotIncluded { plan });
+        let (plan, hint) = (Arc::clone(plan), String::new());
+        return Err(ApiError::LiveOddsNotIncluded { plan, hint });
     }
     app.require_feed()
 }
 
 pub(super) fn filter(query: &QueryParams) -> Result<Filter, ApiError> {
-    let lists = FilterQuery {
-        dates: query.get("date"),
-        venues: query.get("venue"),
-        races: query.get("race"),
-        horses: query.get("horse"),
-    };
-    Filter::from_query(lists).map_err(invalid_parameter)
+    Filter::from_query(|name| query.get(name)).map_err(ApiError::invalid)
 }
 
 pub(super) fn subscription(
@@ -187,98 +189,77 @@ pub(super) fn subscription(
 ) -> Result<LiveSubscription, ApiError> {
     let kinds = query.get("events");
     let kinds = kinds.map(|names| Kinds::parse(values_of(names)));
-    let kinds = kinds.transpose().map_err(invalid_parameter)?;
+    let kinds = kinds.transpose().map_err(ApiError::invalid)?;
     let markets = query.get("markets").map(live::markets).transpose();
     let conflate_ms = query.number("conflate_ms")?;
     let heartbeat_ms = query.number("heartbeat_ms")?;
     let mut subscription = LiveSubscription {
         filter,
-        markets: markets.map_err(invalid_parameter)?.unwrap_or_default(),
+        markets: markets.map_err(ApiError::invalid)?.unwrap_or_default(),
         ..LiveSubscription::default()
     };
     let set = subscription.set(kinds, conflate_ms, heartbeat_ms);
-    set.map_err(invalid_parameter).map(|()| subscription)
+    set.map_err(ApiError::invalid).map(|()| subscription)
 }
 
-fn invalid_parameter(error: impl ToString) -> ApiError {
-    ApiError::InvalidParameter(error.to_string())
+/// A handshake of a WebSocket that is accepted.
+pub(super) struct Handshake {
+    response: Response,
+    encoding: Encoding,
 }
 
-/// Answers the handshake, and hands the connection over to the live channel.
-async fn upgrade(
-    app: &Arc<App>,
-    key: &KeyEntry,
-    query: &QueryParams,
-    subscription: LiveSubscription,
-    mut request: Request,
-) -> Result<Response, ApiError> {
-    let resume = resume_point(query)?;
-    let mut response = create_response_with_body(&request, Body::empty)
-        .map_err(|error| ApiError::UpgradeRequired(format!("This path is a WebSocket: {error}")))?;
-    let encoding = if offers_deflate(request.headers()) {
-        let accepted = HeaderValue::from_static(DEFLATE_ACCEPTED);
-        response
-            .headers_mut()
-            .insert(SEC_WEBSOCKET_EXTENSIONS, accepted);
-        Encoding::Deflated
-    } else {
-        Encoding::WebSocket
-    };
-    let network = request.extensions().get().copied();
-    let permit = admit(app, key, network, resume.as_ref()).await?;
-    let upgraded = hyper::upgrade::on(&mut request);
-    let app = Arc::clone(app);
-    let span = permit.trace.span();
-    let hand_over = async move {
-        match take_stream(upgraded).await {
-            Ok(taken) => app.fan_out.admit(NewClient {
-                stream: taken.stream.into(),
-                tls: taken.tls,
-                read_ahead: taken.read_ahead,
-                encoding,
-                subscription,
-                resume,
-                permit,
-            }),
-            Err(error) => tracing::debug!(%error, "the handshake failed"),
-        }
-    };
-    tokio::spawn(hand_over.instrument(span));
-    Ok(response)
+impl Handshake {
+    /// # Errors
+    /// Returns [`ApiError::UpgradeRequired`] if the request is not a handshake.
+    pub(super) fn of(request: &Request) -> Result<Self, ApiError> {
+        let mut response = create_response_with_body(request, Body::empty).map_err(|error| {
+            ApiError::UpgradeRequired(format!("This path is a WebSocket: {error}"))
+        })?;
+        let encoding = if offers_deflate(request.headers()) {
+            let accepted = HeaderValue::from_static(DEFLATE_ACCEPTED);
+            let headers = response.headers_mut();
+            headers.insert(SEC_WEBSOCKET_EXTENSIONS, accepted);
+            Encoding::Deflated
+        } else {
+            Encoding::WebSocket
+        };
+        Ok(Self { response, encoding })
+    }
+
+    /// Answers it, and passes the connection on.
+    pub(super) fn accept(
+        self,
+        mut request: Request,
+        span: Span,
+        admit: impl FnOnce(NewConnection) + Send + 'static,
+    ) -> Response {
+        let upgraded = hyper::upgrade::on(&mut request);
+        let encoding = self.encoding;
+        let hand_over = async move {
+            match take_stream(upgraded, encoding).await {
+                Ok(connection) => admit(connection),
+                Err(error) => tracing::debug!(%error, "the handshake failed"),
+            }
+        };
+        tokio::spawn(hand_over.instrument(span));
+        self.response
+    }
 }
 
 /// The point that a query resumes from.
-fn resume_point(query: &QueryParams) -> Result<Option<ResumePoint>, ApiError> {
+pub(super) fn resume_point(query: &QueryParams) -> Result<Option<ResumePoint>, ApiError> {
     let epoch = query.get("epoch").map(str::to_owned);
     let since = query.number("since")?;
     Ok(since.map(|seq| ResumePoint::new(seq, epoch, query.get("recorded_at"))))
 }
 
-/// A permit for a client, once it is known whether it can resume.
-async fn admit(
-    app: &App,
-    key: &KeyEntry,
-    network: Option<Network>,
-    resume: Option<&ResumePoint>,
-) -> Result<ConnectionPermit, ApiError> {
-    let permit = app.fan_out.acquire(key, network)?;
-    if let Some(point) = resume {
-        wait_for(app, point).await?;
-    }
-    Ok(permit)
-}
-
 /// Whether a client offers compression that allows every message to be compressed alone, with the usual window
 /// (RFC 7692, 7.1).
 fn offers_deflate(headers: &HeaderMap) -> bool {
-    let offers = headers.get_all(SEC_WEBSOCKET_EXTENSIONS).into_iter();
-    let offers = offers.filter_map(|offers| offers.to_str().ok());
-    let is_accepted = |offer: &str| {
-        let mut parts = offer.split(';').map(str::trim);
-        parts.next() == Some("permessage-deflate")
-            && !parts.any(|parameter| parameter.starts_with("server_max_window_bits"))
-    };
-    offers.flat_map(|offers| offers.split(',')).any(is_accepted)
+    elements(headers, SEC_WEBSOCKET_EXTENSIONS).any(|(name, mut parameters)| {
+        name == "permessage-deflate"
+            && !parameters.any(|parameter| parameter.starts_with("server_max_window_bits"))
+    })
 }
 
 /// Waits until a resume from a point can be decided: this replica has read the event, or knows that the log ends before
@@ -287,14 +268,14 @@ fn offers_deflate(headers: &HeaderMap) -> bool {
 /// # Errors
 /// Returns [`ApiError::NotReady`] after [`RESUME_WAIT`]: another replica may have read the event.
 async fn wait_for(app: &App, point: &ResumePoint) -> Result<(), ApiError> {
-    if !app.feed.position().is_of(point.epoch.as_deref()) {
+    if !app.health.feed.position().is_of(point.epoch.as_deref()) {
         return Ok(());
     }
     let asked_at = Uptime::now();
     let mut status = app.projector.status.clone();
     let known = async {
         tokio::select! {
-            () = app.feed.until_seq(point.seq) => {}
+            () = app.health.feed.until_seq(point.seq) => {}
             _ = status.wait_for(|status| status.seq < point.seq && status.freshness.is_proved_since(asked_at)) => {}
         }
     };

@@ -6,16 +6,12 @@ use projections::meetings::{ChosenMeeting, MeetingFacts};
 use projections::{Store, keys};
 
 use super::error::ApiError;
-use super::params::QueryParams;
-use super::request::{Answer, ApiRequest, views};
+use super::params::{QueryParams, quoted};
+use super::request::{Answer, ApiRequest};
 use super::state::App;
-
-/// Characters of an unknown venue's name that an error message quotes.
-const QUOTED_CHARS_MAX: usize = 40;
 
 /// The meeting that a response is about, and the other meetings of its day.
 pub(super) struct MeetingChoice {
-    pub(super) code: VenueCode,
     pub(super) meeting: MeetingFacts,
     others: Vec<MeetingFacts>,
 }
@@ -26,36 +22,46 @@ impl MeetingChoice {
     pub(super) fn find(
         app: &App,
         store: &Store,
+        today: RacingDate,
         date: RacingDate,
         venue: Option<&str>,
     ) -> Result<Self, ApiError> {
         let mut meetings = Vec::new();
         for row in store.scan(&keys::meetings_of(date)) {
-            let meeting = serde_json::from_slice::<MeetingFacts>(&row?.1);
-            meetings.push(meeting.map_err(ApiError::internal)?);
+            meetings.push(serde_json::from_slice::<MeetingFacts>(&row?.1)?);
         }
         if meetings.is_empty() {
-            let zone = app.clock.zone();
-            return Err(ApiError::NotFound(if date == app.clock.today() {
+            let zone = &app.clock.zone;
+            return Err(ApiError::NotFound(if date == today {
                 format!("No meeting is scheduled for {date} ({zone})")
             } else {
                 format!("No meeting is known for {date}")
             }));
         }
         meetings.sort_by_key(|meeting| app.venue_rank(meeting.venue_code.as_str()));
-        let index = match venue {
-            None => 0,
-            Some(venue) => meetings
-                .iter()
-                .position(|meeting| is_at(meeting, venue))
-                .ok_or_else(|| no_meeting_at(venue, date, &meetings))?,
+        let is_chosen = |meeting: &MeetingFacts| venue.is_none_or(|venue| is_at(meeting, venue));
+        let Some(index) = meetings.iter().position(is_chosen) else {
+            return Err(no_meeting_at(venue.unwrap_or_default(), date, &meetings));
         };
-        let meeting = meetings.remove(index);
         Ok(Self {
-            code: meeting.venue_code.clone(),
-            meeting,
+            meeting: meetings.remove(index),
             others: meetings,
         })
+    }
+
+    /// The meeting of a day that a request is about.
+    pub(super) fn of_request(request: &ApiRequest, date: RacingDate) -> Result<Self, ApiError> {
+        let venue = request.query.get("venue");
+        Self::find(&request.app, &request.store, request.today(), date, venue)
+    }
+
+    /// A race of the meeting.
+    pub(super) fn race(&self, race_number: RaceNumber) -> RaceKey {
+        RaceKey {
+            date: self.meeting.date,
+            venue: self.meeting.venue_code.clone(),
+            race_number,
+        }
     }
 
     /// An object with the meeting's fields, open for those of its races.
@@ -76,6 +82,13 @@ impl MeetingChoice {
         format!("No race {race_number} is known at {venue} on {date}")
     }
 
+    /// An answer about the meeting, and the links to those about the others.
+    pub(super) fn answer(&self, request: &ApiRequest, json: JsonObject) -> Answer {
+        let links = self.links(request.uri.path());
+        let json = json.finish();
+        Answer { json, links }
+    }
+
     /// A `Link` to the same path for each other meeting of the day.
     pub(super) fn links(&self, path: &str) -> Vec<String> {
         let link = |other: &MeetingFacts| {
@@ -85,7 +98,8 @@ impl MeetingChoice {
     }
 }
 
-fn is_at(meeting: &MeetingFacts, venue: &str) -> bool {
+/// Whether a meeting is at a venue: a code or a name in any case.
+pub(crate) fn is_at(meeting: &MeetingFacts, venue: &str) -> bool {
     meeting.venue_code.as_str().eq_ignore_ascii_case(venue)
         || meeting.venue.eq_ignore_ascii_case(venue)
 }
@@ -93,10 +107,9 @@ fn is_at(meeting: &MeetingFacts, venue: &str) -> bool {
 fn no_meeting_at(venue: &str, date: RacingDate, meetings: &[MeetingFacts]) -> ApiError {
     let codes = meetings.iter().map(|meeting| meeting.venue_code.as_str());
     let codes = codes.collect::<Vec<_>>().join(", ");
-    let venue: String = venue.chars().take(QUOTED_CHARS_MAX).collect();
-    ApiError::NotFound(format!(
-        "No meeting is known for {date} at {venue:?}; there is one at {codes}"
-    ))
+    let venue = quoted(venue);
+    let message = format!("No meeting is known for {date} at {venue}; there is one at {codes}");
+    ApiError::NotFound(message)
 }
 
 /// The races of a meeting. `views_of` returns the key prefix of their views.
@@ -105,12 +118,12 @@ pub(super) fn races_of_meeting(
     views_of: fn(RacingDate, &VenueCode) -> String,
 ) -> Result<Answer, ApiError> {
     let date = request.date()?;
-    let venue = request.query.get("venue");
-    let choice = MeetingChoice::find(&request.app, &request.store, date, venue)?;
-    let rows = request.store.scan(&views_of(date, &choice.code));
-    let json = choice.object().try_list("races", views(rows))?.finish();
-    let links = choice.links(request.uri.path());
-    Ok(Answer { json, links })
+    let choice = MeetingChoice::of_request(request, date)?;
+    let prefix = views_of(date, &choice.meeting.venue_code);
+    let races = request.store.scan(&prefix);
+    let races = races.map(|row| row.map(|(_, race)| race));
+    let json = choice.object().try_list("races", races)?;
+    Ok(choice.answer(request, json))
 }
 
 /// A race of today's primary meeting, or of today's meeting at the `venue` of the query. Returns
@@ -124,13 +137,8 @@ pub(super) fn race_of_today(
     let find = || {
         let date = app.clock.today();
         let store = app.store()?;
-        let choice = MeetingChoice::find(app, &store, date, query.get("venue"))?;
-        let venue = choice.code.clone();
-        let race = RaceKey {
-            date,
-            venue,
-            race_number,
-        };
+        let choice = MeetingChoice::find(app, &store, date, date, query.get("venue"))?;
+        let race = choice.race(race_number);
         for view in [keys::card(&race), keys::board(&race), keys::result(&race)] {
             if store.get(&view)?.is_some() {
                 return Ok(race);

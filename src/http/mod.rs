@@ -4,36 +4,49 @@
 mod account;
 mod admin;
 mod admin_access;
+mod as_of;
 mod asyncapi_documents;
 mod bearer;
 mod browser;
+mod changed_paths;
+mod changes;
 mod cors;
+mod days;
+mod delayed_races;
 mod descriptions;
 #[cfg(test)]
 #[path = "../../tests/documents/generate/openapi/mod.rs"]
 mod documents;
 mod entity_tag;
 mod error;
+mod exports;
+pub(crate) mod formats;
+mod front_page;
 #[cfg(feature = "fuzzing")]
 #[path = "../../tests/fuzz/doors/http.rs"]
 pub(crate) mod fuzzing;
 mod gate;
+mod header_list;
 mod horses;
 mod live_odds;
 mod meeting_choice;
+mod meeting_races;
 mod meetings;
+mod name_search;
 mod odds;
+mod odds_history;
 mod ops;
 mod paced_stream;
 mod pages;
 mod paging;
 mod params;
-mod racecards;
 mod rate_limit;
 mod readiness;
 mod rejections;
+mod replay_odds;
 mod request;
 mod results;
+mod rides;
 mod routes;
 mod scrape;
 mod server;
@@ -50,8 +63,8 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
+use axum::http::Uri;
 use axum::http::header::{ACCEPT_ENCODING, CONTENT_LENGTH};
-use axum::http::{HeaderValue, Uri};
 use axum::response::{IntoResponse, Redirect, Response};
 use tower::{Service, ServiceExt};
 use tower_http::compression::predicate::Predicate;
@@ -62,19 +75,24 @@ pub use asyncapi_documents::AsyncApiDocuments;
 pub use cors::Origins;
 pub use descriptions::{ASYNCAPI, OPENAPI, asyncapi, openapi};
 pub use error::UNAUTHORIZED_BODY;
+pub use exports::files::ExportFiles;
+pub use front_page::{FrontPage, FrontRacing};
 pub use trace::AccessLog;
 
 pub(crate) use admin::router as admin_router;
 pub(crate) use admin_access::admin_service;
+pub(crate) use delayed_races::keep_front_page;
+pub(crate) use exports::ExportKind;
+pub(crate) use meeting_choice::is_at;
 pub(crate) use pages::SignUpOutcome;
 pub(crate) use routes::RouteTable;
 pub(crate) use server::HttpServer;
 pub(crate) use status::board::StatusBoard;
-pub(crate) use status::sample as sample_status;
+pub(crate) use status::{finish as finish_status, run as keep_status};
 
-use entity_tag::is_zero_weight;
 use error::ApiError;
 use gate::gate;
+use header_list::{elements, is_zero_weight};
 use routes::Routes;
 use state::App;
 use static_document::SentAsItIs;
@@ -87,11 +105,17 @@ const NO_SUCH_PATH: &str = "There is no such path; see /openapi.json";
 pub(crate) fn router(app: Arc<App>) -> (Router, RouteTable) {
     let routes = Routes::default()
         .merge(horses::router())
+        .merge(rides::router())
         .merge(results::router())
-        .merge(racecards::router())
         .merge(odds::router())
+        .merge(odds_history::router())
         .merge(meetings::router())
+        .merge(changes::router())
+        .merge(meeting_races::router())
+        .merge(days::router())
+        .merge(exports::router())
         .merge(live_odds::router())
+        .merge(replay_odds::router())
         .merge(account::router())
         .merge(ops::router())
         .merge(status::router())
@@ -102,6 +126,13 @@ pub(crate) fn router(app: Arc<App>) -> (Router, RouteTable) {
         .fallback(no_such_path)
         .with_state(app);
     (router, table)
+}
+
+/// Renders and compresses the documents, so that no request waits for it.
+pub(crate) fn render_documents() {
+    for document in ops::documents().chain(pages::documents()) {
+        document.compressed();
+    }
 }
 
 /// Redirects a path with a slash at its end to the one without it.
@@ -133,11 +164,9 @@ pub(crate) fn service(
 /// Ignores an `Accept-Encoding` that excludes any encoding. RFC 9110, 12.5.3 permits to send the body as it is;
 /// tower-http would reject the request with a body that is not ours.
 fn allow_identity(mut request: Request) -> Request {
-    let excludes = |value: &HeaderValue| {
-        let value = value.to_str().unwrap_or_default();
-        value.split([',', ';']).any(is_zero_weight)
-    };
-    if request.headers().get(ACCEPT_ENCODING).is_some_and(excludes) {
+    let excludes = elements(request.headers(), ACCEPT_ENCODING)
+        .any(|(_, mut parameters)| parameters.any(is_zero_weight));
+    if excludes {
         request.headers_mut().remove(ACCEPT_ENCODING);
     }
     request
@@ -155,8 +184,7 @@ impl Predicate for LargeBody {
         }
         let length = response.headers().get(CONTENT_LENGTH);
         let length = length.and_then(|length| length.to_str().ok()?.parse().ok());
-        length
-            .or(response.body().size_hint().upper())
-            .is_none_or(|bytes: u64| bytes >= COMPRESSED_BYTES_MIN)
+        let length = length.or(response.body().size_hint().upper());
+        length.is_none_or(|bytes: u64| bytes >= COMPRESSED_BYTES_MIN)
     }
 }

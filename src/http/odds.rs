@@ -1,12 +1,10 @@
-//! `/api/v1/odds/{date}/{race_number}`, its history and its sources.
+//! `/api/v1/odds/{date}/{race_number}` and its sources.
 
-use events::{Moment, PoolCode, RaceKey, RaceNumber};
-use projections::json::JsonObject;
+use events::{Moment, PoolCode, RaceKey};
 use projections::{board_of_source, keys, last_quoted_at, odds_market, odds_sources};
 
 use super::error::ApiError;
 use super::meeting_choice::MeetingChoice;
-use super::paging::{PageRows, pages};
 use super::request::{Answer, ApiRequest, resource};
 use super::routes::Routes;
 
@@ -20,31 +18,37 @@ pub(super) fn router() -> Routes {
             "/api/v1/odds/{date}/{race_number}/sources",
             resource(&["venue"], sources),
         )
-        .route(
-            "/api/v1/odds/{date}/{race_number}/history",
-            pages(&["after", "limit", "venue"], history),
-        )
 }
 
 fn board(request: &ApiRequest) -> Result<Answer, ApiError> {
     request.require_odds(None)?;
     let (race, board) = find(request)?;
+    Ok(chosen(request, &race, board)?.into())
+}
+
+/// The board of the market and the source that the query chooses, if it does.
+pub(super) fn chosen(
+    request: &ApiRequest,
+    race: &RaceKey,
+    board: Vec<u8>,
+) -> Result<Vec<u8>, ApiError> {
     let source = request.query.get("source");
-    let chosen = match (request.query.get("market"), source) {
+    let chosen = match (market(request)?, source) {
         (None, None) => Some(board),
-        (None, Some(source)) => board_of_source(&request.store, &race, source)?,
-        (Some(market), _) => {
-            let market = PoolCode::parse(market);
-            let market = market.map_err(|error| ApiError::InvalidParameter(error.to_string()))?;
-            odds_market(&request.store, &race, &market, source)?
-        }
+        (None, Some(source)) => board_of_source(&request.store, race, source)?,
+        (Some(market), _) => odds_market(&request.store, race, &market, source)?,
     };
-    let chosen = chosen.ok_or_else(|| {
-        let sources = odds_path(&race) + "/sources";
+    chosen.ok_or_else(|| {
+        let sources = odds_path(race) + "/sources";
         let reason = format!("No such source or market has been quoted; {sources} lists them");
         ApiError::NotFound(reason)
-    })?;
-    Ok(chosen.into())
+    })
+}
+
+/// Another market than win and place, if the query chooses one.
+pub(super) fn market(request: &ApiRequest) -> Result<Option<PoolCode>, ApiError> {
+    let market = request.query.get("market").map(PoolCode::parse);
+    market.transpose().map_err(ApiError::invalid)
 }
 
 /// The sources that have quoted the race.
@@ -54,23 +58,8 @@ fn sources(request: &ApiRequest) -> Result<Answer, ApiError> {
     Ok(odds_sources(&request.store, &race)?.into())
 }
 
-fn odds_path(race: &RaceKey) -> String {
+pub(super) fn odds_path(race: &RaceKey) -> String {
     format!("/api/v1/odds/{}/{}", race.date, race.race_number)
-}
-
-/// The board with its quotes after the `after`th one, in the order of the log.
-fn history(request: &ApiRequest) -> Result<Answer, ApiError> {
-    request.require_odds(None)?;
-    let mut page = PageRows::of(&request.query)?;
-    let after = request.query.number("after")?.unwrap_or(0);
-    let (race, board) = find(request)?;
-    let (first, skip) = keys::ticks_from(&race, after);
-    let chunks = request.store.range(&first, &(keys::ticks(&race) + "~"));
-    let more = page.fill(chunks, skip)?;
-    let path = odds_path(&race) + "/history";
-    let next = page.next(more, after, &path, &request.query);
-    let json = JsonObject::from_rendered(board).list("history", page.list());
-    Ok(Answer::page(json, &next))
 }
 
 /// The fields of a board that the answer depends on.
@@ -80,17 +69,12 @@ struct BoardFields {
     recorded_at: String,
 }
 
-impl BoardFields {
-    fn of(board: &[u8]) -> Result<Self, ApiError> {
-        serde_json::from_slice(board).map_err(ApiError::internal)
-    }
-}
-
 /// The board of the race at the meeting that the query chooses, if the plan of the key includes the odds of the race.
-fn find(request: &ApiRequest) -> Result<(RaceKey, Vec<u8>), ApiError> {
+pub(super) fn find(request: &ApiRequest) -> Result<(RaceKey, Vec<u8>), ApiError> {
     let (race, board) = choose_board(request)?;
     if !request.has_live_odds() {
-        let shown_at = BoardFields::of(&board)?.recorded_at.parse().ok();
+        let fields = serde_json::from_slice::<BoardFields>(&board)?;
+        let shown_at = fields.recorded_at.parse().ok();
         let quoted_at = last_quoted_at(&request.store, &race)?;
         request.require_odds(shown_at.max(quoted_at.map(Moment::timestamp)))?;
     }
@@ -112,39 +96,30 @@ fn choose_board(request: &ApiRequest) -> Result<(RaceKey, Vec<u8>), ApiError> {
     }
     boards.sort_by_key(|(race, _)| request.app.venue_rank(race.venue.as_str()));
     let venue = request.query.get("venue");
-    let choice = MeetingChoice::find(&request.app, &request.store, date, venue);
-    let index = match (&choice, venue) {
-        (Ok(choice), _) => boards
-            .iter()
-            .position(|(race, _)| race.venue == choice.code),
-        (Err(_), Some(venue)) => boards
-            .iter()
-            .position(|(race, board)| is_at(board, race, venue)),
-        (Err(_), None) => (!boards.is_empty()).then_some(0),
+    let choice = MeetingChoice::of_request(request, date);
+    let is_chosen = |(race, board): &(RaceKey, Vec<u8>)| match (&choice, venue) {
+        (Ok(choice), _) => race.venue == choice.meeting.venue_code,
+        (Err(_), Some(venue)) => is_at(board, race, venue),
+        (Err(_), None) => true,
     };
+    let index = boards.iter().position(is_chosen);
     match (index, choice) {
         (Some(index), Ok(_) | Err(ApiError::NotFound(_))) => Ok(boards.swap_remove(index)),
         (_, Err(error)) => Err(error),
-        (None, Ok(choice)) => Err(no_race(&choice, race_number, &boards)),
+        (None, Ok(choice)) => {
+            let mut message = choice.no_race(race_number);
+            if !boards.is_empty() {
+                let venues = boards.iter().map(|(race, _)| race.venue.as_str());
+                message += "; there is such a race at ";
+                message += &venues.collect::<Vec<_>>().join(", ");
+            }
+            Err(ApiError::NotFound(message))
+        }
     }
-}
-
-/// The meeting has no such race. The message names the venues where there is one.
-fn no_race(
-    choice: &MeetingChoice,
-    number: RaceNumber,
-    elsewhere: &[(RaceKey, Vec<u8>)],
-) -> ApiError {
-    let mut message = choice.no_race(number);
-    if !elsewhere.is_empty() {
-        let venues = elsewhere.iter().map(|(race, _)| race.venue.as_str());
-        message += "; there is such a race at ";
-        message += &venues.collect::<Vec<_>>().join(", ");
-    }
-    ApiError::NotFound(message)
 }
 
 fn is_at(board: &[u8], race: &RaceKey, venue: &str) -> bool {
     race.venue.as_str().eq_ignore_ascii_case(venue)
-        || BoardFields::of(board).is_ok_and(|board| board.venue.eq_ignore_ascii_case(venue))
+        || serde_json::from_slice(board)
+            .is_ok_and(|board: BoardFields| board.venue.eq_ignore_ascii_case(venue))
 }

@@ -1,6 +1,7 @@
 //! The paths without a key: health, readiness, and the descriptions of the interfaces.
 
 use std::collections::HashMap;
+use std::iter;
 use std::sync::{Arc, LazyLock};
 
 use axum::extract::State;
@@ -28,6 +29,10 @@ static SCHEMAS: LazyLock<HashMap<String, StaticDocument>> = LazyLock::new(|| {
         .map(|(name, text)| (format!("{name}.json"), document(text)))
         .collect()
 });
+
+pub(super) fn documents() -> impl Iterator<Item = &'static StaticDocument> {
+    iter::once(&*OPENAPI).chain(SCHEMAS.values())
+}
 
 pub(super) fn router() -> Routes {
     Routes::default()
@@ -78,7 +83,7 @@ async fn readyz(
 }
 
 async fn schema(path: PathParams, headers: HeaderMap) -> Result<Response, ApiError> {
-    let document = SCHEMAS.get(path.file()).ok_or_else(|| {
+    let document = SCHEMAS.get(path.get("file")).ok_or_else(|| {
         let types = events::EVENT_TYPES.join(", ");
         ApiError::NotFound(format!("There is no such schema; there are {types}"))
     })?;

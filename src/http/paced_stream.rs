@@ -24,7 +24,6 @@ const UNSENT_BYTES_MAX: u32 = 64 * 1024;
 /// A connection that fails while it sends an answer to a client that reads too slowly: after [`SEND_GRACE`] and less
 /// than [`SEND_RATE_MIN`], or after a total time. The times count from the first byte that has to wait, and again when
 /// this process could not keep them.
-#[derive(Debug)]
 pub(super) struct PacedStream {
     stream: TcpStream,
     answer_timeout: Duration,
@@ -36,24 +35,15 @@ pub(super) struct PacedStream {
 }
 
 /// Counts the answers of a connection.
-#[derive(Debug, Clone, Default)]
-pub(super) struct AnswerCounter(Arc<AtomicU64>);
+pub(super) type AnswerCounter = Arc<AtomicU64>;
 
 /// An answer that had to wait for the client.
-#[derive(Debug)]
 struct Blocked {
     answer: u64,
     since: Instant,
     /// Bytes that had been sent before.
     sent: u64,
     deadline: Pin<Box<Sleep>>,
-}
-
-impl AnswerCounter {
-    /// The next answer begins.
-    pub(super) fn next(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
 }
 
 impl PacedStream {
@@ -91,7 +81,7 @@ impl PacedStream {
             self.sent += *written.as_ref().unwrap_or(&0) as u64;
             return Poll::Ready(written);
         }
-        let answer = self.answer.0.load(Ordering::Relaxed);
+        let answer = self.answer.load(Ordering::Relaxed);
         if self.blocked.as_ref().is_none_or(|it| it.answer != answer) {
             let since = Instant::now();
             self.blocked = Some(Blocked {
@@ -124,15 +114,8 @@ impl PacedStream {
 }
 
 /// Limits the bytes that the operating system takes; 0 for its default.
-#[cfg(target_os = "linux")]
 fn limit_unsent(stream: &TcpStream, bytes: u32) -> io::Result<()> {
     socket2::SockRef::from(stream).set_tcp_notsent_lowat(bytes)
-}
-
-/// Other systems have no such limit, or another one. Their buffers are smaller.
-#[cfg(not(target_os = "linux"))]
-fn limit_unsent(_: &TcpStream, _: u32) -> io::Result<()> {
-    Ok(())
 }
 
 impl AsyncRead for PacedStream {

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::extract::State;
-use axum::http::request::Parts;
+use axum::extract::{Request, State};
 use axum::response::Response;
 use axum::routing::{MethodRouter, get};
 use projections::json::JsonObject;
@@ -19,6 +18,8 @@ use super::state::App;
 
 /// The largest `limit`, by the contract.
 pub(super) const LIMIT_MAX: usize = 1000;
+/// The message about an invalid position.
+pub(super) const INVALID_AFTER: &str = "after is the position from `next` of the page before";
 /// Bytes of rows after which a page ends, also before its limit: a client that reads slowly keeps its page in memory.
 const PAGE_BYTES_MAX: usize = 128 * 1024;
 /// Room for the rows of a page and its last one. A buffer that grows would leave its smaller ones to the allocator.
@@ -27,46 +28,49 @@ const PAGE_CAPACITY: usize = PAGE_BYTES_MAX + 32 * 1024;
 /// thread.
 const READS_MAX: usize = 2;
 /// The parameters of a page that the next one has as well.
-const KEPT_PARAMS: [&str; 6] = ["venue", "name", "limit", "from", "to", "lang"];
+const KEPT_PARAMS: [&str; 13] = [
+    "venue", "name", "limit", "from", "to", "every", "market", "runner", "source", "lang", "as_of",
+    "types", "wait_ms",
+];
 
 static READS: Semaphore = Semaphore::const_new(READS_MAX);
 
 /// Rendered rows with commas between them.
+#[derive(Default)]
 pub(super) struct PageRows {
-    limit: usize,
+    /// [`LIMIT_MAX`], if there is none.
+    limit: Option<usize>,
     /// The rows, for one list of a rendered object.
     json: Vec<u8>,
     count: usize,
-}
-
-impl Default for PageRows {
-    fn default() -> Self {
-        Self {
-            limit: LIMIT_MAX,
-            json: Vec::new(),
-            count: 0,
-        }
-    }
 }
 
 impl PageRows {
     /// An empty page with the limit of a query.
     pub(super) fn of(query: &QueryParams) -> Result<Self, ApiError> {
         Ok(Self {
-            limit: query.limit(LIMIT_MAX)?.unwrap_or(LIMIT_MAX),
+            limit: query.count("limit", LIMIT_MAX)?,
             ..Self::default()
         })
     }
 
-    /// Whether no more rows belong on the page.
-    pub(super) fn is_full(&self) -> bool {
-        self.count >= self.limit || self.json.len() >= PAGE_BYTES_MAX
+    fn limit(&self) -> usize {
+        self.limit.unwrap_or(LIMIT_MAX)
     }
 
-    /// Adds a row.
+    /// Whether no more rows belong on the page.
+    pub(super) fn is_full(&self) -> bool {
+        self.count >= self.limit() || self.json.len() >= PAGE_BYTES_MAX
+    }
+
+    /// Adds a row, unless the page is full.
     pub(super) fn push(&mut self, row: &[u8]) {
+        if self.is_full() {
+            return;
+        }
         if self.count == 0 {
-            self.json.reserve(PAGE_CAPACITY.min(self.limit * row.len()));
+            let rows = self.limit() * row.len();
+            self.json.reserve(PAGE_CAPACITY.min(rows));
         } else {
             self.json.push(b',');
         }
@@ -88,24 +92,22 @@ impl PageRows {
         (self.count > 0).then_some(&self.json)
     }
 
-    /// Takes the rows of chunks, without the first `skip` ones, until the page is full. Returns whether there are more.
+    /// Takes the rows of chunks until the page is full. Returns whether there are more.
     pub(super) fn fill(
         &mut self,
         chunks: impl Iterator<Item = Result<(String, View), StoreError>>,
-        mut skip: usize,
     ) -> Result<bool, ApiError> {
         for chunk in chunks {
             let (key, chunk) = chunk?;
             let list = [b"[", &*chunk, b"]"].concat();
             let rows: Vec<&RawValue> = serde_json::from_slice(&list)
                 .map_err(|error| ApiError::Internal(format!("{key}: {error}")))?;
-            for row in rows.iter().skip(skip) {
+            for row in rows {
                 if self.is_full() {
                     return Ok(true);
                 }
                 self.push(row.get().as_bytes());
             }
-            skip = 0;
         }
         Ok(false)
     }
@@ -122,16 +124,12 @@ pub(super) fn next_path(path: &str, query: &QueryParams, after: &str) -> String 
     params.append_pair("after", after).finish()
 }
 
-/// The `Link` to a page; none if there is no next one.
-fn next_link(next: &str) -> Option<String> {
-    (!next.is_empty()).then(|| format!("<{next}>; rel=\"next\""))
-}
-
 impl Answer {
     /// A page of a list, and the `Link` to the next one.
     pub(super) fn page(json: JsonObject, next: &str) -> Self {
+        let link = (!next.is_empty()).then(|| format!("<{next}>; rel=\"next\""));
         let json = json.field("next", next).finish();
-        let links = next_link(next).into_iter().collect();
+        let links = link.into_iter().collect();
         Self { json, links }
     }
 }
@@ -141,16 +139,31 @@ pub(super) fn pages(
     parameters: &'static [&'static str],
     read: fn(&ApiRequest) -> Result<Answer, ApiError>,
 ) -> MethodRouter<Arc<App>> {
-    get(async move |State(app): State<Arc<App>>, mut parts: Parts| {
-        let request = ApiRequest::read(&mut parts, &app, parameters).await?;
+    get(async move |State(app): State<Arc<App>>, request: Request| {
+        let request = ApiRequest::read(request, &app, parameters).await?;
+        read_page(request.rewound().await?, read).await
+    })
+}
+
+/// As [`pages`], for a resource without `as_of`: an answer depends on races and horses that the request does not name.
+pub(super) fn present_pages(
+    parameters: &'static [&'static str],
+    read: impl Fn(&ApiRequest) -> Result<Answer, ApiError> + Copy + Send + Sync + 'static,
+) -> MethodRouter<Arc<App>> {
+    get(async move |State(app): State<Arc<App>>, request: Request| {
+        let query = QueryParams::parse(request.uri());
+        let mut known = [parameters, &["lang"]].concat();
+        known.sort_unstable();
+        query.check_names(&known)?;
+        let request = ApiRequest::read(request, &app, parameters).await?;
         read_page(request, read).await
     })
 }
 
 /// Reads a page on a thread of its own, so that it does not delay other requests.
-async fn read_page(
+pub(super) async fn read_page(
     request: ApiRequest,
-    read: fn(&ApiRequest) -> Result<Answer, ApiError>,
+    read: impl Fn(&ApiRequest) -> Result<Answer, ApiError> + Send + 'static,
 ) -> Result<Response, ApiError> {
     let permit = READS.acquire().await.map_err(ApiError::internal)?;
     let reading = spawn_blocking(move || {

@@ -6,11 +6,11 @@ use std::time::Duration;
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::Uri;
 use axum::http::request::Parts;
-use events::{HorseNo, LanguageTag, RaceNumber, RacingDate};
+use events::{HorseNo, LanguageTag, Moment, RaceNumber, RacingDate, VenueCode};
 use jiff::SignedDuration;
 use percent_encoding::percent_decode_str;
 
-use super::error::ApiError;
+use super::error::{ApiError, capitalized};
 use crate::live::unknown_name;
 
 pub(super) struct PathParams(RawPathParams);
@@ -20,9 +20,8 @@ impl<S: Send + Sync> FromRequestParts<S> for PathParams {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
         let params = RawPathParams::from_request_parts(parts, state).await;
-        params
-            .map(Self)
-            .map_err(|_| ApiError::InvalidParameter("The path is not UTF-8".to_owned()))
+        let invalid = |_| ApiError::invalid("The path is not UTF-8");
+        params.map(Self).map_err(invalid)
     }
 }
 
@@ -31,7 +30,11 @@ impl PathParams {
         self.0.iter().next().is_none()
     }
 
-    fn get(&self, name: &str) -> &str {
+    pub(super) fn has(&self, name: &str) -> bool {
+        !self.get(name).is_empty()
+    }
+
+    pub(super) fn get(&self, name: &str) -> &str {
         let param = self.0.iter().find(|(key, _)| *key == name);
         param.map_or("", |(_, value)| value)
     }
@@ -46,14 +49,12 @@ impl PathParams {
                 "date" if !self.is_today() => _ = self.date()?,
                 "race_number" => _ = self.race_number()?,
                 "horse_no" => _ = self.horse_no()?,
+                "other_horse_no" => _ = self.other_horse_no()?,
+                "venue" => _ = self.venue()?,
                 _ => {}
             }
         }
         Ok(())
-    }
-
-    pub(super) fn file(&self) -> &str {
-        self.get("file")
     }
 
     pub(super) fn is_today(&self) -> bool {
@@ -68,6 +69,14 @@ impl PathParams {
         RaceNumber::parse(self.get("race_number")).map_err(ApiError::InvalidRaceNumber)
     }
 
+    pub(super) fn venue(&self) -> Result<VenueCode, ApiError> {
+        VenueCode::parse(self.get("venue")).map_err(|error| ApiError::invalid(capitalized(error)))
+    }
+
+    pub(super) fn other_horse_no(&self) -> Result<HorseNo, ApiError> {
+        HorseNo::parse(self.get("other_horse_no")).map_err(ApiError::InvalidHorseNo)
+    }
+
     pub(super) fn horse_no(&self) -> Result<HorseNo, ApiError> {
         HorseNo::parse(self.get("horse_no")).map_err(ApiError::InvalidHorseNo)
     }
@@ -79,16 +88,17 @@ impl PathParams {
 /// Returns [`ApiError::InvalidParameter`].
 pub(super) fn check_utf8(uri: &Uri) -> Result<(), ApiError> {
     let query = percent_decode_str(uri.query().unwrap_or_default());
-    let invalid = |_| ApiError::InvalidParameter("The query is not UTF-8".to_owned());
+    let invalid = |_| ApiError::invalid("The query is not UTF-8");
     query.decode_utf8().map(drop).map_err(invalid)
 }
 
 /// The characters that an error quotes of a value.
 const QUOTED_CHARS_MAX: usize = 40;
 
-fn invalid_value(expected: &str, found: &str) -> ApiError {
-    let found: String = found.chars().take(QUOTED_CHARS_MAX).collect();
-    ApiError::InvalidParameter(format!("{expected}, not {found:?}"))
+/// A value as an error quotes it.
+pub(super) fn quoted(value: &str) -> String {
+    let value: String = value.chars().take(QUOTED_CHARS_MAX).collect();
+    format!("{value:?}")
 }
 
 /// The parameters of the query.
@@ -105,8 +115,7 @@ impl<S: Send + Sync> FromRequestParts<S> for QueryParams {
 impl QueryParams {
     /// The parameters of a URI, with `U+FFFD` for bytes that are not UTF-8.
     pub(super) fn parse(uri: &Uri) -> Self {
-        let query = uri.query().unwrap_or_default();
-        let params = form_urlencoded::parse(query.as_bytes());
+        let params = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
         Self(params.into_owned().collect())
     }
 
@@ -127,16 +136,32 @@ impl QueryParams {
         let mut names = self.0.iter().map(|(name, _)| name);
         let unknown = names.find(|name| !known.contains(&name.as_str()));
         unknown.map_or(Ok(()), |name| {
-            Err(ApiError::InvalidParameter(unknown_name(name, known)))
+            Err(ApiError::invalid(unknown_name(name, known)))
         })
     }
 
-    pub(super) fn number(&self, name: &str) -> Result<Option<u64>, ApiError> {
-        let parse = |text: &str| {
-            let expected = format!("{name} is a whole number");
-            text.parse().map_err(|_| invalid_value(&expected, text))
-        };
+    /// As [`check_names`](Self::check_names), with the known names in one text.
+    pub(super) fn check_list(&self, known: &str) -> Result<(), ApiError> {
+        self.check_names(&known.split(' ').collect::<Vec<_>>())
+    }
+
+    /// The value of a parameter, as `parse` reads it.
+    ///
+    /// # Errors
+    /// Returns [`ApiError::InvalidParameter`] with what is expected and the value.
+    pub(super) fn parsed<T>(
+        &self,
+        name: &str,
+        expected: &str,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> Result<Option<T>, ApiError> {
+        let reason = |text: &str| format!("{name} is {expected}, not {}", quoted(text));
+        let parse = |text: &str| parse(text).ok_or_else(|| ApiError::invalid(reason(text)));
         self.get(name).map(parse).transpose()
+    }
+
+    pub(super) fn number(&self, name: &str) -> Result<Option<u64>, ApiError> {
+        self.parsed(name, "a whole number", |text| text.parse().ok())
     }
 
     /// The value of a parameter as a duration, such as `10s` or `1m 30s`.
@@ -145,25 +170,39 @@ impl QueryParams {
     /// Returns [`ApiError::InvalidParameter`] if it is not a duration, or negative.
     pub(super) fn duration(&self, name: &str) -> Result<Option<Duration>, ApiError> {
         let parse = |text: &str| Duration::try_from(text.parse::<SignedDuration>().ok()?).ok();
-        let expected = format!("{name} is a duration such as 10s");
-        let invalid = |text: &str| invalid_value(&expected, text);
-        self.get(name)
-            .map(|text| parse(text).ok_or_else(|| invalid(text)))
-            .transpose()
+        self.parsed(name, "a duration such as 10s", parse)
     }
 
-    /// `limit` as a number from 1 to `max`.
-    pub(super) fn limit(&self, max: usize) -> Result<Option<usize>, ApiError> {
-        let parse = |text: &str| text.parse().ok().filter(|limit| (1..=max).contains(limit));
-        let invalid = || ApiError::InvalidParameter(format!("limit is 1 to {max}"));
-        let limit = self.get("limit").map(parse);
-        limit.map(|limit| limit.ok_or_else(invalid)).transpose()
+    /// A number of rows, from 1 to `max`.
+    pub(super) fn count(&self, name: &str, max: usize) -> Result<Option<usize>, ApiError> {
+        let parse = |text: &str| text.parse().ok().filter(|count| (1..=max).contains(count));
+        let invalid = || ApiError::invalid(format!("{name} is 1 to {max}"));
+        let count = self.get(name).map(parse);
+        count.map(|count| count.ok_or_else(invalid)).transpose()
+    }
+
+    /// The value of a parameter as a point in time.
+    pub(super) fn moment(&self, name: &str) -> Result<Option<Moment>, ApiError> {
+        let parse = |text: &str| Moment::parse(text).ok();
+        self.parsed(name, "a time as in RFC 3339", parse)
     }
 
     /// The language of names that is asked for.
     pub(super) fn language(&self) -> Result<Option<LanguageTag>, ApiError> {
         let language = self.get("lang").map(LanguageTag::parse).transpose();
-        language.map_err(|error| ApiError::InvalidParameter(error.to_string()))
+        language.map_err(ApiError::invalid)
+    }
+
+    /// The first and the last date of a period.
+    ///
+    /// # Errors
+    /// Returns [`ApiError::InvalidDate`], or [`ApiError::InvalidParameter`] if the first one is after the last one.
+    pub(super) fn period(&self) -> Result<[Option<RacingDate>; 2], ApiError> {
+        let [from, to] = [self.date("from")?, self.date("to")?];
+        match from.zip(to) {
+            Some((from, to)) if from > to => Err(ApiError::invalid("from is after to")),
+            _ => Ok([from, to]),
+        }
     }
 
     pub(super) fn date(&self, name: &str) -> Result<Option<RacingDate>, ApiError> {

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::state::App;
-use crate::health::{Liveness, ServiceState};
+use crate::health::Liveness;
 use crate::log::Divergence;
 use crate::projector::Phase;
 
@@ -116,14 +116,10 @@ impl Readiness {
     /// The readiness with views at most so old.
     pub(super) fn of(app: &App, age_max: Option<Duration>) -> Self {
         let state = app.health.state();
+        let new_views = |(seq, pending)| NewViews { seq, pending };
         let reason = state.unready(age_max);
         let liveness = state.liveness();
-        let ServiceState {
-            fold: status,
-            connection,
-            divergences,
-            ..
-        } = state;
+        let status = state.fold;
         let (seq, pending) = status.reached();
         let progress = match seq + pending {
             0 => 1.0,
@@ -134,12 +130,12 @@ impl Readiness {
             reason,
             phase: status.phase,
             log: LogProgress {
-                connected: connection.up,
+                connected: state.connection.up,
                 seq,
                 pending,
                 progress: (progress * 1000.0).round() / 1000.0,
                 missing: status.missing,
-                diverged: divergences,
+                diverged: state.divergences,
                 drift: drift(app),
             },
             feed: ViewsFreshness {
@@ -150,9 +146,7 @@ impl Readiness {
                 complete: app.keys.is_complete(),
                 age_ms: millis(app.keys.age()),
             },
-            rebuild: status
-                .rebuild
-                .map(|(seq, pending)| NewViews { seq, pending }),
+            rebuild: status.rebuild.map(new_views),
             rebuilds: status.rebuilds,
         }
     }
@@ -173,17 +167,15 @@ impl AdminStatus {
 /// The settings that are not as railbird creates them, the risks that follow from them, and the servers that are away.
 fn drift(app: &App) -> Option<SettingsDrift> {
     let durability = app.health.durability.borrow();
-    durability.as_ref().map(|found| {
-        let settings = found.drift.iter().flat_map(|(stream, drift)| {
-            drift
-                .iter()
-                .map(move |drift| format!("{stream}: {}", drift.setting))
-        });
-        SettingsDrift {
-            settings: settings.chain(found.nearly_full.iter().cloned()).collect(),
-            risks: found.risks(),
-            away: found.away.clone(),
-        }
+    let found = durability.as_ref()?;
+    let settings = found.drift.iter().flat_map(|(stream, drift)| {
+        let drift = drift.iter().map(|drift| &drift.setting);
+        drift.map(move |setting| format!("{stream}: {setting}"))
+    });
+    Some(SettingsDrift {
+        settings: settings.chain(found.nearly_full.iter().cloned()).collect(),
+        risks: found.risks(),
+        away: found.away.clone(),
     })
 }
 

@@ -1,13 +1,20 @@
 //! `/api/v1/results/{date}`, one race of it, and the revisions of its result and its dividends.
 
-use events::{RaceKey, RaceNumber};
-use projections::{keys, pending_dividends};
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::response::Response;
+use axum::routing::get;
+use events::RaceKey;
+use projections::{View, keys, pending_dividends};
 
 use super::error::ApiError;
 use super::meeting_choice::{MeetingChoice, races_of_meeting};
-use super::paging::{PageRows, pages};
+use super::odds_history::moves;
+use super::paging::{PageRows, pages, read_page};
 use super::request::{Answer, ApiRequest, resource};
 use super::routes::Routes;
+use super::state::App;
 
 pub(super) fn router() -> Routes {
     Routes::default()
@@ -17,10 +24,7 @@ pub(super) fn router() -> Routes {
                 races_of_meeting(request, keys::results)
             }),
         )
-        .route(
-            "/api/v1/results/{date}/{race_number}",
-            resource(&["venue"], result),
-        )
+        .route("/api/v1/results/{date}/{race_number}", get(result))
         .route(
             "/api/v1/results/{date}/{race_number}/revisions",
             pages(&["after", "limit", "venue"], revisions),
@@ -31,33 +35,44 @@ pub(super) fn router() -> Routes {
         )
 }
 
-/// The result of a race, behind the fields of its meeting.
-fn result(request: &ApiRequest) -> Result<Answer, ApiError> {
+async fn result(State(app): State<Arc<App>>, request: Request) -> Result<Response, ApiError> {
+    let request = ApiRequest::read(request, &app, &["moves", "venue"]).await?;
+    let has_moves = (request.query).parsed("moves", "true or false", |it| it.parse().ok())?;
+    if has_moves != Some(true) {
+        return request.rewound().await?.answer(|it| race_result(it, None));
+    }
+    request.require_odds(None)?;
+    let request = request.rewound().await?;
+    let race = choose_race(&request);
+    let (_, race) = race.map_err(|error| app.unless_caught_up(request.was_caught_up, error))?;
+    let off = Some(request.end_of_moves(&race).await?);
+    read_page(request, move |it| race_result(it, off)).await
+}
+
+/// The result of a race, behind the fields of its meeting; with the moves of its prices until an event if there is one.
+fn race_result(request: &ApiRequest, off: Option<u64>) -> Result<Answer, ApiError> {
     let (choice, race) = choose_race(request)?;
-    let json = request.store.get(&keys::result(&race))?;
-    let json = json.ok_or_else(|| unknown_result(&choice, race.race_number))?;
-    let json = choice.object().fields_of(&json).finish();
-    let links = choice.links(request.uri.path());
-    Ok(Answer { json, links })
+    let json = find(request, &choice, &race)?;
+    let json = choice.object().fields_of(&json);
+    let json = match off {
+        Some(off) => json.list("moves", moves(request, off)?.list()),
+        None => json,
+    };
+    Ok(choice.answer(request, json))
 }
 
 /// What the pools of a race pay: pending if it has a result, and no dividends yet.
 fn dividends(request: &ApiRequest) -> Result<Answer, ApiError> {
     let (choice, race) = choose_race(request)?;
+    let json = choice.object();
     let json = match request.store.get(&keys::dividends(&race))? {
-        Some(declared) => choice.object().fields_of(&declared),
-        None if request.store.get(&keys::result(&race))?.is_none() => {
-            return Err(unknown_result(&choice, race.race_number));
+        Some(declared) => json.fields_of(&declared),
+        None => {
+            find(request, &choice, &race)?;
+            json.fields_of(&pending_dividends(race.race_number))
         }
-        None => choice
-            .object()
-            .fields_of(&pending_dividends(race.race_number)),
     };
-    let links = choice.links(request.uri.path());
-    Ok(Answer {
-        json: json.finish(),
-        links,
-    })
+    Ok(choice.answer(request, json))
 }
 
 /// The revisions after the `after`th one, in the order of the log.
@@ -66,41 +81,31 @@ fn revisions(request: &ApiRequest) -> Result<Answer, ApiError> {
     let after = request.query.number("after")?.unwrap_or(0);
     let (choice, race) = choose_race(request)?;
     // An abandoned race has a result without any revision.
-    if request.store.get(&keys::result(&race))?.is_none() {
-        return Err(unknown_result(&choice, race.race_number));
-    }
+    find(request, &choice, &race)?;
     let first = keys::revisions_from(&race, after);
     let end = keys::revisions(&race);
-    let more = page.fill(request.store.range(&first, &(end + "~")), 0)?;
+    let more = page.fill(request.store.range(&first, &(end + "~")))?;
     // The date of `today` would be another one on the next page.
-    let date = race.date;
-    let race_number = race.race_number;
-    let path = format!("/api/v1/results/{date}/{race_number}/revisions");
+    let (date, number) = (race.date, race.race_number);
+    let path = format!("/api/v1/results/{date}/{number}/revisions");
     let next = page.next(more, after, &path, &request.query);
-    let json = choice.object().field("race_number", &race.race_number);
+    let json = choice.object().field("race_number", &number);
     let mut page = Answer::page(json.list("revisions", page.list()), &next);
     page.links.splice(0..0, choice.links(request.uri.path()));
     Ok(page)
 }
 
 /// The race of the path, in the meeting that the query chooses.
-fn choose_race(request: &ApiRequest) -> Result<(MeetingChoice, RaceKey), ApiError> {
-    let date = request.date()?;
-    let race_number = request.path.race_number()?;
-    let venue = request.query.get("venue");
-    let choice = MeetingChoice::find(&request.app, &request.store, date, venue)?;
-    let race = RaceKey {
-        date,
-        venue: choice.code.clone(),
-        race_number,
-    };
+pub(super) fn choose_race(request: &ApiRequest) -> Result<(MeetingChoice, RaceKey), ApiError> {
+    let choice = MeetingChoice::of_request(request, request.date()?)?;
+    let race = choice.race(request.path.race_number()?);
     Ok((choice, race))
 }
 
-fn unknown_result(choice: &MeetingChoice, race_number: RaceNumber) -> ApiError {
-    let meeting = &choice.meeting;
-    ApiError::NotFound(format!(
-        "No result of race {race_number} is known at {} on {}",
-        meeting.venue, meeting.date
-    ))
+/// The result of a race.
+fn find(request: &ApiRequest, choice: &MeetingChoice, race: &RaceKey) -> Result<View, ApiError> {
+    let found = request.store.get(&keys::result(race))?;
+    let (number, venue, date) = (race.race_number, &choice.meeting.venue, race.date);
+    let unknown = || format!("No result of race {number} is known at {venue} on {date}");
+    found.ok_or_else(|| ApiError::NotFound(unknown()))
 }

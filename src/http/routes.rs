@@ -72,27 +72,16 @@ pub(crate) struct RouteTable {
     unknown: RouteMetrics,
 }
 
-/// A request from its head to the head of its answer.
-pub(super) struct CountedRequest<'a> {
-    route: &'a RouteMetrics,
-    method: KnownMethod,
-    started_at: Instant,
-}
-
 impl RouteTable {
-    pub(super) fn start<B>(&self, request: &Request<B>) -> CountedRequest<'_> {
+    /// Counts a request from its head on. What is returned takes the status at the head of its answer.
+    pub(super) fn start<'a, B>(
+        &'a self,
+        request: &Request<B>,
+    ) -> impl FnOnce(u16) + Send + use<'a, B> {
         let found = self.templates.at(request.uri().path());
-        CountedRequest {
-            route: found.map_or(&self.unknown, |found| found.value),
-            method: KnownMethod::from(request.method().as_str()),
-            started_at: Instant::now(),
-        }
-    }
-}
-
-impl CountedRequest<'_> {
-    pub(super) fn answered(self, status: u16) {
-        let took = self.started_at.elapsed();
-        self.route.answered(self.method, status, took);
+        let route = found.map_or(&self.unknown, |found| found.value);
+        let method = KnownMethod::from(request.method().as_str());
+        let started_at = Instant::now();
+        move |status| route.answered(method, status, started_at.elapsed())
     }
 }

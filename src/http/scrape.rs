@@ -11,7 +11,7 @@ use tokio::task::spawn_blocking;
 
 use super::error::ApiError;
 use super::state::App;
-use crate::health::{SourceHealth, SourceState};
+use crate::health::SourceState;
 use crate::log::{ACCOUNTS, ADDRESSES, KEY_USE, RACING};
 use crate::metrics;
 
@@ -31,13 +31,10 @@ pub(super) async fn scrape(State(app): State<Arc<App>>) -> Result<impl IntoRespo
     set_gauges(&app);
     set_gauges_of_streams(&app);
     let sources = app.health.monitor.sources.states();
-    let alive = |source: &SourceHealth| source.state != SourceState::Down;
-    metrics::sources_alive(
-        sources
-            .iter()
-            .map(|source| (&*source.source, alive(source))),
-    );
-    metrics::races_due(app.feed.races_due(Timestamp::now()));
+    let sources = sources.iter();
+    let alive = sources.map(|source| (&*source.source, source.state != SourceState::Down));
+    metrics::sources_alive(alive);
+    metrics::races_due(app.health.feed.races_due(Timestamp::now()));
     if let Some((position, digest)) = views_of(&app) {
         metrics::set("railbird_views_position", position as f64);
         metrics::set("railbird_views_digest", digest as f64);
@@ -51,20 +48,16 @@ fn set_gauges(app: &App) {
     let state = app.health.state();
     let (seq, pending) = state.fold.reached();
     let last_event = state.fold.recorded_at.map(|at| at.timestamp());
-    let (mails, oldest_mail) = app.ledger.borrow().waiting_mails(Timestamp::now());
+    let last_event = last_event.unwrap_or_default();
+    let lag = state.fold.freshness.age();
+    let (mails, oldest_mail) = app.health.ledger.borrow().waiting_mails(Timestamp::now());
     metrics::set_flag("railbird_ready", state.unready(None).is_empty());
     metrics::set_flag("railbird_log_connected", state.connection.up);
     metrics::set("railbird_log_seq", seq as f64);
     metrics::set("railbird_log_pending", pending as f64);
     metrics::set("railbird_log_missing", state.fold.missing as f64);
-    metrics::set(
-        "railbird_log_lag_seconds",
-        state.fold.freshness.age().as_secs_f64(),
-    );
-    metrics::set_time(
-        "railbird_last_event_timestamp_seconds",
-        last_event.unwrap_or_default(),
-    );
+    metrics::set("railbird_log_lag_seconds", lag.as_secs_f64());
+    metrics::set_time("railbird_last_event_timestamp_seconds", last_event);
     metrics::set_flag("railbird_fold_failed", state.fold.failure.is_some());
     metrics::rebuilds(state.fold.rebuilds);
     metrics::set("railbird_keys", app.keys.count() as f64);
@@ -80,8 +73,8 @@ fn views_of(app: &App) -> Option<(u64, u64)> {
     let views = app.views.read_current()?;
     let Checkpoint {
         log, seq, digest, ..
-    } = views.store().checkpoint()?;
-    let position = format!("{} {} {} {seq}", log.name, log.created, views.schema());
+    } = views.store.checkpoint()?;
+    let position = format!("{} {} {} {seq}", log.name, log.created, views.schema);
     let [a, b, c, d, e, f, ..] = *blake3::hash(position.as_bytes()).as_bytes();
     let position = u64::from_be_bytes([0, 0, a, b, c, d, e, f]);
     Some((position, digest.prefix()))
@@ -89,12 +82,11 @@ fn views_of(app: &App) -> Option<(u64, u64)> {
 
 /// Whether each stream has another history than the service has read, and how many of its settings drifted.
 fn set_gauges_of_streams(app: &App) {
-    let divergences = app.continuity.divergences();
+    let divergences = app.health.continuity.divergences();
     let durability = app.health.durability.borrow();
     for stream in [RACING, ACCOUNTS, ADDRESSES, KEY_USE].map(|stream| stream.name) {
-        let drift = durability
-            .as_ref()
-            .and_then(|found| found.drift.get(stream));
+        let found = durability.as_ref();
+        let drift = found.and_then(|found| found.drift.get(stream));
         let drift = drift.map_or(0, Vec::len) as f64;
         let is_diverged = f64::from(u8::from(divergences.contains_key(stream)));
         metrics::set_of_stream("railbird_log_diverged", stream, is_diverged);

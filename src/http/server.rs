@@ -9,6 +9,7 @@ use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use axum::BoxError;
@@ -16,10 +17,8 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::http::header::{CONNECTION, STRICT_TRANSPORT_SECURITY};
 use axum::http::{HeaderValue, StatusCode};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use bytes::Bytes;
-use futures::FutureExt;
-use http_body_util::Either;
 use hyper::body::{Body as _, Incoming};
 use hyper::service::service_fn;
 use hyper::upgrade::OnUpgrade;
@@ -31,11 +30,12 @@ use tokio::time::{sleep, timeout};
 use tower::{Service, ServiceExt};
 use tracing::Instrument;
 
-use super::error::ApiError;
 use super::paced_stream::{AnswerCounter, PacedStream};
 use super::routes::RouteTable;
 use super::trace::{AccessLog, RequestTrace};
+use crate::feed::frame::Encoding;
 use crate::limits::{NetworkConnections, NetworkPermit, Proxies};
+use crate::live::NewConnection;
 use crate::metrics::{GaugeGuard, HttpMetrics};
 use crate::shutdown::Shutdown;
 use crate::tls::{TlsServer, TlsSession, TlsStream};
@@ -58,18 +58,15 @@ const ONLY_ENCRYPTED: HeaderValue = HeaderValue::from_static("max-age=31536000")
 /// its next request just when the service closes it.
 const LAST_ANSWER: HeaderValue = HeaderValue::from_static("close");
 
-/// A listener and the bounds of its connections.
+/// The bounds of the connections of an address, and of their requests.
 #[derive(Debug)]
 pub(crate) struct HttpServer {
-    pub(crate) listener: TcpListener,
     /// Without it, connections are plain HTTP.
     pub(crate) tls: Option<TlsServer>,
     pub(crate) connections_max: usize,
     /// The limit of each network. The trusted proxies are exempt: they have many clients.
     pub(crate) per_network: NetworkConnections,
     pub(crate) proxies: Proxies,
-    /// The time for a handler.
-    pub(crate) handler_timeout: Duration,
     /// The time for a client to read an answer.
     pub(crate) answer_timeout: Duration,
     pub(crate) access_log: AccessLog,
@@ -84,7 +81,8 @@ impl HttpServer {
     /// from its peer's address. With `routes`, the answers are counted.
     pub(crate) async fn run<S, B>(
         self,
-        routes: Option<Arc<RouteTable>>,
+        listener: TcpListener,
+        routes: Option<RouteTable>,
         service_for: impl Fn(IpAddr) -> S,
     ) where
         S: Service<Request, Response = Response<B>, Error = Infallible, Future: Send>
@@ -94,10 +92,15 @@ impl HttpServer {
         B: hyper::body::Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
     {
         let permits = Arc::new(Semaphore::new(self.connections_max));
+        let shared = Arc::new(ServerContext {
+            server: self,
+            routes,
+        });
+        let server = &shared.server;
         loop {
             let accepted = tokio::select! {
-                accepted = self.listener.accept() => accepted,
-                () = self.shutdown.cancelled() => break,
+                accepted = listener.accept() => accepted,
+                () = server.shutdown.cancelled() => break,
             };
             let (stream, peer) = match accepted {
                 Ok(accepted) => accepted,
@@ -107,26 +110,18 @@ impl HttpServer {
                     continue;
                 }
             };
-            let Some(admission) = self.admit(peer.ip(), &permits) else {
-                self.metrics.refused.increment(1);
+            let Some(admission) = server.admit(peer.ip(), &permits) else {
+                server.metrics.refused.increment(1);
                 continue;
             };
             let answers = AnswerCounter::default();
-            let stream = PacedStream::new(stream, answers.clone(), self.answer_timeout);
+            let stream = PacedStream::new(stream, answers.clone(), server.answer_timeout);
             let connection = HttpConnection {
                 answers,
                 service: service_for(peer.ip()),
-                requests: Arc::new(RequestContext {
-                    access_log: self.access_log,
-                    handler_timeout: self.handler_timeout,
-                    is_encrypted: self.tls.is_some(),
-                    routes: routes.clone(),
-                    metrics: Arc::clone(&self.metrics),
-                    draining: self.draining.clone(),
-                }),
-                shutdown: self.shutdown.clone(),
+                shared: Arc::clone(&shared),
             };
-            let tls = self.tls.clone();
+            let tls = server.tls.clone();
             tokio::spawn(async move {
                 match tls {
                     None => connection.serve(stream).await,
@@ -137,8 +132,8 @@ impl HttpServer {
                 drop(admission);
             });
         }
-        drop(self.listener);
-        let all = u32::try_from(self.connections_max).unwrap_or(u32::MAX);
+        drop(listener);
+        let all = u32::try_from(server.connections_max).unwrap_or(u32::MAX);
         let drained = timeout(DRAIN_TIMEOUT, permits.acquire_many(all)).await;
         if drained.is_err() {
             tracing::warn!(timeout = ?DRAIN_TIMEOUT, "requests did not end in time and were cut off");
@@ -148,20 +143,15 @@ impl HttpServer {
     /// `None` if the service, or the network of a client, has too many connections.
     fn admit(&self, peer: IpAddr, permits: &Arc<Semaphore>) -> Option<Admission> {
         let permit = Arc::clone(permits).try_acquire_owned().ok()?;
-        let is_proxy = self.proxies.is_trusted(peer.to_canonical());
-        let of_network = if is_proxy {
-            None
-        } else {
-            let of_network = self.per_network.acquire(peer);
-            if of_network.is_none() {
-                tracing::debug!(%peer, "the network has too many connections");
-                return None;
-            }
-            of_network
-        };
+        let is_client = !self.proxies.is_trusted(peer.to_canonical());
+        let of_network = is_client.then(|| self.per_network.acquire(peer));
+        if let Some(None) = of_network {
+            tracing::debug!(%peer, "the network has too many connections");
+            return None;
+        }
         Some(Admission {
             _permit: permit,
-            _of_network: of_network,
+            _of_network: of_network.flatten(),
             _open: GaugeGuard::new(&self.metrics.connections),
         })
     }
@@ -178,19 +168,14 @@ struct Admission {
 struct HttpConnection<S> {
     answers: AnswerCounter,
     service: S,
-    requests: Arc<RequestContext>,
-    shutdown: Shutdown,
+    shared: Arc<ServerContext>,
 }
 
-/// What the requests of a connection share.
-struct RequestContext {
-    access_log: AccessLog,
-    handler_timeout: Duration,
-    is_encrypted: bool,
+/// What all connections share.
+struct ServerContext {
+    server: HttpServer,
     /// `None` if answers are not counted.
-    routes: Option<Arc<RouteTable>>,
-    metrics: Arc<HttpMetrics>,
-    draining: Shutdown,
+    routes: Option<RouteTable>,
 }
 
 impl<S, B> HttpConnection<S>
@@ -205,7 +190,7 @@ where
     async fn serve_encrypted(self, stream: PacedStream, tls: TlsServer) {
         let accepted = tokio::select! {
             accepted = tls.accept(stream) => accepted,
-            () = self.shutdown.cancelled() => return,
+            () = self.shared.server.shutdown.cancelled() => return,
         };
         // The error is logged.
         if let Ok(stream) = accepted {
@@ -215,6 +200,7 @@ where
 
     /// Serves until the connection ends or, at the shutdown, until its request in flight has ended.
     async fn serve(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
+        let shared = Arc::clone(&self.shared);
         let connection = hyper::server::conn::http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEADER_READ_TIMEOUT)
@@ -222,15 +208,15 @@ where
             .serve_connection(
                 TokioIo::new(stream),
                 service_fn(move |request| {
-                    self.answers.next();
-                    respond(self.service.clone(), request, Arc::clone(&self.requests))
+                    self.answers.fetch_add(1, Ordering::Relaxed);
+                    respond(self.service.clone(), request, Arc::clone(&self.shared))
                 }),
             )
             .with_upgrades();
         let mut connection = pin!(connection);
         let ended = tokio::select! {
             ended = &mut connection => ended,
-            () = self.shutdown.cancelled() => {
+            () = shared.server.shutdown.cancelled() => {
                 connection.as_mut().graceful_shutdown();
                 connection.await
             }
@@ -241,18 +227,12 @@ where
     }
 }
 
-/// A connection that the live channel takes over.
-pub(super) struct TakenStream {
-    /// Without timeouts.
-    pub(super) stream: std::net::TcpStream,
-    pub(super) tls: Option<TlsSession>,
-    /// Bytes that were already read, and decrypted.
-    pub(super) read_ahead: Vec<u8>,
-}
-
-/// The connection behind an upgrade. Fails if the handshake failed, the connection is not one of this server, or no
-/// file handle is left.
-pub(super) async fn take_stream(upgraded: OnUpgrade) -> io::Result<TakenStream> {
+/// The connection behind an upgrade, without timeouts. Fails if the handshake failed, the connection is not one of this
+/// server, or no file handle is left.
+pub(super) async fn take_stream(
+    upgraded: OnUpgrade,
+    encoding: Encoding,
+) -> io::Result<NewConnection> {
     let upgraded = upgraded.await.map_err(io::Error::other)?;
     let (stream, tls, read_ahead) = match upgraded.downcast::<TokioIo<PacedStream>>() {
         Ok(parts) => (parts.io.into_inner(), None, parts.read_buf),
@@ -264,25 +244,26 @@ pub(super) async fn take_stream(upgraded: OnUpgrade) -> io::Result<TakenStream> 
             (stream, Some(TlsSession::new(tls)), parts.read_buf)
         }
     };
-    let handle = stream.into_inner()?.as_fd().try_clone_to_owned()?;
-    Ok(TakenStream {
-        stream: handle.into(),
+    Ok(NewConnection {
+        stream: stream.into_inner()?.as_fd().try_clone_to_owned()?,
         tls,
         read_ahead: read_ahead.to_vec(),
+        encoding,
     })
 }
 
-/// Responds to a request within the time for its handler.
+/// Responds to a request.
 async fn respond<S, B>(
     mut service: S,
     request: hyper::Request<Incoming>,
-    context: Arc<RequestContext>,
-) -> Result<Response<Either<B, Body>>, Infallible>
+    shared: Arc<ServerContext>,
+) -> Result<Response<B>, Infallible>
 where
     S: Service<Request, Response = Response<B>, Error = Infallible>,
 {
-    let trace = RequestTrace::start(&request, context.access_log);
-    let counted = context.routes.as_ref().map(|routes| routes.start(&request));
+    let ServerContext { server, routes } = &*shared;
+    let trace = RequestTrace::start(&request, server.access_log);
+    let counted = routes.as_ref().map(|routes| routes.start(&request));
     let request = request.map(|body| {
         if body.is_end_stream() {
             Body::empty()
@@ -292,30 +273,19 @@ where
     });
     let service = service.ready().await?;
     let handling = trace.span.in_scope(|| service.call(request));
-    let mut handling = pin!(handling.instrument(trace.span.clone()));
-    // Nearly all responses are ready at once, and need no timer.
-    let handled = match handling.as_mut().now_or_never() {
-        Some(handled) => Ok(handled),
-        None => timeout(context.handler_timeout, handling).await,
-    };
-    let mut response = match handled {
-        Ok(response) => response?.map(Either::Left),
-        Err(_) => ApiError::Internal("the handler timed out".to_owned())
-            .into_response()
-            .map(Either::Right),
-    };
-    if context.is_encrypted {
+    let mut response = handling.instrument(trace.span.clone()).await?;
+    if server.tls.is_some() {
         let headers = response.headers_mut();
         headers.insert(STRICT_TRANSPORT_SECURITY, ONLY_ENCRYPTED);
     }
     // A WebSocket outlives its handshake: it is closed at the shutdown.
-    if context.draining.is_cancelled() && response.status() != StatusCode::SWITCHING_PROTOCOLS {
+    if server.draining.is_cancelled() && response.status() != StatusCode::SWITCHING_PROTOCOLS {
         response.headers_mut().insert(CONNECTION, LAST_ANSWER);
     }
     if let Some(counted) = counted {
         let status = response.status().as_u16();
-        counted.answered(status);
-        context.metrics.answered(status);
+        counted(status);
+        server.metrics.answered(status);
     }
     trace.finish(&mut response);
     Ok(response)

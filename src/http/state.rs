@@ -1,36 +1,31 @@
 //! [`App`]: the state that all requests share.
 
-use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use events::VenueCode;
 use projections::Store;
-use tokio::sync::watch;
 
 use super::asyncapi_documents::AsyncApiDocuments;
 use super::cors::Origins;
 use super::error::{ApiError, capitalized};
+use super::exports::files::ExportFiles;
+use super::front_page::FrontPage;
 use super::status::board::StatusBoard;
-use crate::accounts::{AccountCommands, KeyCache, Ledger};
+use crate::accounts::{AccountCommands, KeyCache};
 use crate::clock::Clock;
-use crate::feed::Feed;
 use crate::health::Health;
 use crate::limits::{HashedLimiter, Proxies};
 use crate::live::FanOut;
-use crate::log::Continuity;
 use crate::metrics::HttpMetrics;
-use crate::projector::snapshots::SnapshotRequests;
+use crate::past::Past;
 use crate::projector::views::Views;
 use crate::projector::{Phase, ProjectorHandle};
 use crate::public_url::PublicUrl;
-use crate::shutdown::Shutdown;
 
 #[derive(Debug)]
 pub struct App {
     pub views: Arc<Views>,
     pub keys: Arc<KeyCache>,
-    /// All keys, subscriptions and mails.
-    pub ledger: watch::Receiver<Ledger>,
     /// Limits requests without a valid key, by network.
     pub unauthenticated_limiter: HashedLimiter,
     /// Limits the KiB of pages and documents that need no key, by what one customer of a provider can have.
@@ -39,18 +34,13 @@ pub struct App {
     pub proxies: Proxies,
     /// The status of the projector, and its commands.
     pub projector: ProjectorHandle,
-    /// Has snapshots of the views written.
-    pub snapshots: SnapshotRequests,
     /// What is wrong with the service, and what that means.
     pub health: Health,
-    /// Whether the streams are those that were read before.
-    pub continuity: Continuity,
-    /// The service is going to stop, and new requests should go to another one.
-    pub draining: Shutdown,
     pub clock: Clock,
     /// The venues by precedence, for days with several meetings.
     pub venue_order: Vec<VenueCode>,
-    pub feed: Feed,
+    pub past: Past,
+    pub exports: ExportFiles,
     pub metrics: Arc<HttpMetrics>,
     pub fan_out: FanOut,
     /// What the status page shows.
@@ -60,22 +50,16 @@ pub struct App {
     pub asyncapi: AsyncApiDocuments,
     /// Where to report a vulnerability.
     pub security_contact: Option<String>,
-    /// Whether the service can mail keys. If not, sign-up is closed.
-    pub can_mail: bool,
     pub pages: Pages,
+    pub front_page: FrontPage,
     /// Set by `railbird dev` alone.
     pub dev_key: DevKey,
 }
 
 /// The key of `railbird dev`, for its own board. `Debug` does not show it.
-#[derive(Default)]
+#[derive(Default, derive_more::Debug)]
+#[debug("DevKey")]
 pub struct DevKey(OnceLock<String>);
-
-impl fmt::Debug for DevKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DevKey").finish_non_exhaustive()
-    }
-}
 
 impl DevKey {
     pub fn set(&self, key: String) {
@@ -96,6 +80,8 @@ pub struct Pages {
     pub key_env: &'static str,
     /// Where browsers find the service: the configured URL, else the address that it listens on.
     pub url: PublicUrl,
+    /// The address of the picture of the board: absolute, as other sites need it, if the URL is configured.
+    pub picture: String,
     /// Limits sign-ups by what one customer of a provider can have.
     pub sign_ups_per_network: HashedLimiter,
     /// Limits sign-ups by mailbox.
@@ -125,12 +111,6 @@ impl App {
         self.views.current().ok_or_else(|| self.not_ready())
     }
 
-    /// The views in force, and their schema.
-    pub(super) fn store_with_schema(&self) -> Result<(Arc<Store>, u32), ApiError> {
-        let current = self.views.current_with_schema();
-        current.ok_or_else(|| self.not_ready())
-    }
-
     /// Whether the views reflect the log, so that what they do not have does not exist.
     pub(super) fn is_caught_up(&self) -> bool {
         self.health.monitor.progress().phase == Phase::Live
@@ -156,7 +136,7 @@ impl App {
     }
 
     /// The reason why the views do not reflect the log.
-    fn not_ready(&self) -> ApiError {
+    pub(super) fn not_ready(&self) -> ApiError {
         let reason = match self.health.state().unready(None) {
             none if none.is_empty() => "the views are being replaced".to_owned(),
             reason => reason,

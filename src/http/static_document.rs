@@ -15,12 +15,13 @@ use flate2::write::GzEncoder;
 use serde_json::Value;
 
 use super::COMPRESSED_BYTES_MIN;
-use super::entity_tag::{EntityTag, is_zero_weight};
+use super::entity_tag::EntityTag;
+use super::header_list::{elements, is_zero_weight};
 
 #[derive(Debug)]
 pub(super) struct StaticDocument {
-    content_type: &'static str,
-    bytes: Bytes,
+    pub(super) content_type: &'static str,
+    pub(super) bytes: Bytes,
     etag: EntityTag,
     gzip: OnceLock<Bytes>,
 }
@@ -40,30 +41,27 @@ impl StaticDocument {
         Self::new("application/json", json.to_string())
     }
 
-    pub(super) fn content_type(&self) -> &'static str {
-        self.content_type
-    }
-
-    pub(super) fn bytes(&self) -> &Bytes {
-        &self.bytes
+    /// The compressed bytes, which the first call makes; `None` of a small document.
+    pub(super) fn compressed(&self) -> Option<&Bytes> {
+        let is_large = self.bytes.len() as u64 >= COMPRESSED_BYTES_MIN;
+        is_large.then(|| self.gzip.get_or_init(|| gzip(&self.bytes)))
     }
 
     /// The document, or 304 if the client has it. Clients ask again each time.
     pub(super) fn answer(&self, headers: &HeaderMap) -> Response {
-        let is_compressed =
-            self.bytes.len() as u64 >= COMPRESSED_BYTES_MIN && accepts_gzip(headers);
-        let body = if is_compressed {
-            self.gzip.get_or_init(|| gzip(&self.bytes))
-        } else {
-            &self.bytes
+        let gzip = match accepts_gzip(headers) {
+            true => self.compressed(),
+            false => None,
         };
-        let mut response = self.etag.response(headers.get(IF_NONE_MATCH), body.clone());
+        let body = gzip.unwrap_or(&self.bytes);
+        let etag = self.etag.clone();
+        let mut response = etag.response(headers.get(IF_NONE_MATCH), body.clone());
         let is_sent = response.status() == StatusCode::OK;
         response.extensions_mut().insert(SentAsItIs);
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(self.content_type));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-        if is_compressed && is_sent {
+        if gzip.is_some() && is_sent {
             headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
         }
         response
@@ -81,13 +79,8 @@ fn gzip(bytes: &[u8]) -> Bytes {
 }
 
 fn accepts_gzip(headers: &HeaderMap) -> bool {
-    let accepted = headers.get_all(ACCEPT_ENCODING).iter();
-    let accepted = accepted.filter_map(|value| value.to_str().ok());
-    let mut codings = accepted.flat_map(|value| value.split(','));
-    codings.any(|coding| {
-        let mut parts = coding.split(';').map(str::trim);
-        let name = parts.next().unwrap_or_default();
-        name.eq_ignore_ascii_case("gzip") && !parts.any(is_zero_weight)
+    elements(headers, ACCEPT_ENCODING).any(|(name, mut parameters)| {
+        name.eq_ignore_ascii_case("gzip") && !parameters.any(is_zero_weight)
     })
 }
 

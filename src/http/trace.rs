@@ -1,6 +1,5 @@
 //! [`RequestTrace`]: the id of a request, its span, and its line in the access log.
 
-use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,32 +33,22 @@ pub enum AccessLog {
 
 /// A request from its head to its response. The span is disabled, and costs next to nothing, unless its level is
 /// logged.
-#[derive(Debug)]
 pub(super) struct RequestTrace {
     request_id: HeaderValue,
     access_log: AccessLog,
-    /// The span has the path as [`LoggedPath`], without the query, which may hold a key.
+    /// The span has the path as of [`logged_path`], without the query, which may hold a key.
     pub(super) span: Span,
     /// `None` while the span is disabled.
     started_at: Option<Instant>,
 }
 
 /// A path for the log: each long segment is replaced by `*`, because a client may have put a key there.
-struct LoggedPath<'a>(&'a str);
-
-impl fmt::Display for LoggedPath<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, segment) in self.0.split('/').enumerate() {
-            let is_long = segment.chars().count() > LOGGED_CHARS_MAX;
-            let separator = if index == 0 { "" } else { "/" };
-            write!(
-                f,
-                "{separator}{}",
-                if is_long { NOT_LOGGED } else { segment }
-            )?;
-        }
-        Ok(())
-    }
+fn logged_path(path: &str) -> String {
+    let shown = |segment| match str::chars(segment).count() {
+        0..=LOGGED_CHARS_MAX => segment,
+        _ => NOT_LOGGED,
+    };
+    path.split('/').map(shown).collect::<Vec<_>>().join("/")
 }
 
 macro_rules! request_span {
@@ -70,7 +59,7 @@ macro_rules! request_span {
             request_id = logged_id(&$request_id),
             // A client may have put a key there.
             method = KnownMethod::from($request.method().as_str()).as_str(),
-            path = %LoggedPath($request.uri().path()),
+            path = %logged_path($request.uri().path()),
             key_id = Empty,
             status = Empty,
             latency_ms = Empty,
@@ -129,11 +118,8 @@ fn client_request_id(headers: &HeaderMap) -> Option<&HeaderValue> {
 /// A request id for the log. A long one that is not hexadecimal, as UUIDs and the ids of traces are, may be a secret.
 fn logged_id(request_id: &HeaderValue) -> &str {
     let text = request_id.to_str().unwrap_or_default();
-    let is_hexadecimal = |text: &str| {
-        text.bytes()
-            .all(|byte| byte == b'-' || byte.is_ascii_hexdigit())
-    };
-    if text.len() <= LOGGED_CHARS_MAX || is_hexadecimal(text) {
+    let is_hexadecimal = |byte: u8| byte == b'-' || byte.is_ascii_hexdigit();
+    if text.len() <= LOGGED_CHARS_MAX || text.bytes().all(is_hexadecimal) {
         text
     } else {
         NOT_LOGGED

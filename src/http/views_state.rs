@@ -29,7 +29,8 @@ impl ViewsState {
 
     /// Sets the state of the feed, and the sequence unless the response has a later one.
     pub(super) fn set_headers(self, headers: &mut HeaderMap) {
-        headers.entry(RAILBIRD_SEQ).or_insert(self.seq.into());
+        let seq = headers.entry(RAILBIRD_SEQ);
+        seq.or_insert_with(|| self.seq.into());
         headers.insert(RAILBIRD_FEED, HeaderValue::from_static(self.feed.as_str()));
     }
 }

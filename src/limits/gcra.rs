@@ -56,8 +56,7 @@ impl Gcra {
 
     /// The time until the bucket is full; zero if it is.
     pub(super) fn full_after(&self, bucket: &AtomicU64, now: Duration) -> Duration {
-        let full_at = Duration::from_nanos(bucket.load(Ordering::Relaxed));
-        full_at.saturating_sub(now)
+        Duration::from_nanos(bucket.load(Ordering::Relaxed)).saturating_sub(now)
     }
 
     /// The requests that are missing in a bucket that is full after a time.

@@ -54,10 +54,8 @@ impl HashedLimiter {
     pub fn check(&self, client: &impl Hash) -> Result<(), u32> {
         let now = self.start.elapsed();
         let waits = (self.slots_of(client)).map(|slot| self.limit.retry_after(slot, now));
-        match waits.min() {
-            Some(wait) if !wait.is_zero() => Err(whole_seconds(wait)),
-            _ => Ok(()),
-        }
+        let wait = waits.min().filter(|wait| !wait.is_zero());
+        wait.map_or(Ok(()), |wait| Err(whole_seconds(wait)))
     }
 
     /// Counts what was admitted as so many requests, even if fewer are left: the client then waits for longer.

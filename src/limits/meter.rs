@@ -11,7 +11,7 @@ use crate::limits::plans::Plan;
 /// The requests of a holder of keys, counted against its plan.
 #[derive(Debug)]
 pub struct Meter {
-    plan: Arc<Plan>,
+    pub plan: Arc<Plan>,
     minute: Option<PeriodQuota>,
     day: Option<PeriodQuota>,
     start: Instant,
@@ -29,7 +29,8 @@ pub struct RateLimitStatus {
 }
 
 /// The period of a limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum Period {
     Minute,
     Day,
@@ -38,10 +39,7 @@ pub enum Period {
 impl Period {
     /// The name of the period.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Minute => "minute",
-            Self::Day => "day",
-        }
+        self.into()
     }
 
     fn duration(self) -> Duration {
@@ -93,10 +91,6 @@ impl Meter {
             plan,
             start: Instant::now(),
         }
-    }
-
-    pub fn plan(&self) -> &Arc<Plan> {
-        &self.plan
     }
 
     /// Counts a request. Returns the status of the limit, minute or day, of which fewer requests remain; `None` without

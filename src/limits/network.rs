@@ -5,7 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::num::NonZeroU64;
 
 use ipnet::IpNet;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
+use serde_with::SerializeDisplay;
 
 /// The prefix length that an IPv6 site is given, with all addresses in it.
 const SITE_BITS: u32 = 64;
@@ -18,17 +19,21 @@ pub struct Network(IpAddr);
 
 impl From<IpAddr> for Network {
     fn from(address: IpAddr) -> Self {
-        Self(match address.to_canonical() {
-            IpAddr::V4(address) => address.into(),
-            IpAddr::V6(address) => {
-                let site = address.to_bits() & (u128::MAX << (128 - SITE_BITS));
-                Ipv6Addr::from_bits(site).into()
-            }
-        })
+        Self::of(address.to_canonical(), SITE_BITS)
     }
 }
 
 impl Network {
+    /// An IPv4 address, or a prefix of an IPv6 address.
+    fn of(address: IpAddr, prefix_bits: u32) -> Self {
+        Self(match address {
+            IpAddr::V4(address) => address.into(),
+            IpAddr::V6(address) => {
+                Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << (128 - prefix_bits))).into()
+            }
+        })
+    }
+
     /// The network without the part that could name a person.
     pub fn coarse(self) -> CoarseNetwork {
         self.0.into()
@@ -36,21 +41,15 @@ impl Network {
 
     /// What one customer of a provider can have: an IPv4 address, or the /48 of an IPv6 address.
     pub fn customer(self) -> Self {
-        Self(match self.0 {
-            IpAddr::V4(address) => address.into(),
-            IpAddr::V6(address) => {
-                let customer = address.to_bits() & (u128::MAX << (128 - CUSTOMER_BITS));
-                Ipv6Addr::from_bits(customer).into()
-            }
-        })
+        Self::of(self.0, CUSTOMER_BITS)
     }
 }
 
 /// A network that is too large to be a person: the /24 of an IPv4 address, or the /48 of an IPv6 address.
 ///
 /// It is packed into a number, so that it can be stored without a lock: the prefix, and above it whether it is of IPv4.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, SerializeDisplay, Deserialize)]
+#[serde(try_from = "String")]
 pub struct CoarseNetwork(NonZeroU64);
 
 impl CoarseNetwork {
@@ -93,12 +92,6 @@ impl fmt::Display for CoarseNetwork {
         let prefix = u128::from(bits & !Self::IS_V6.get());
         let address = Ipv6Addr::from_bits(prefix << (128 - Self::V6_BITS));
         write!(f, "{address}/{}", Self::V6_BITS)
-    }
-}
-
-impl From<CoarseNetwork> for String {
-    fn from(network: CoarseNetwork) -> Self {
-        network.to_string()
     }
 }
 
@@ -164,8 +157,7 @@ fn address(text: &str) -> Option<IpAddr> {
     let text = text.trim();
     let with_port = || text.parse().ok().map(|address: SocketAddr| address.ip());
     let bare = text.trim_start_matches('[').trim_end_matches(']');
-    let address = bare.parse().ok().or_else(with_port)?;
-    Some(IpAddr::to_canonical(&address))
+    Some(IpAddr::to_canonical(&bare.parse().ok().or_else(with_port)?))
 }
 
 #[cfg(test)]

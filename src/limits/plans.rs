@@ -1,11 +1,13 @@
 //! [`Plans`]: the plans of a TOML file, with their limits.
 
 use std::collections::HashSet;
+use std::fs;
 use std::num::NonZeroU32;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
+use anyhow::Context;
 use events::Text;
 use jiff::SignedDuration;
 use serde::Deserialize;
@@ -17,6 +19,11 @@ const NAME_LEN_MAX: usize = 32;
 /// The keys of a subscriber on a plan that does not say how many: one for each program, of a few.
 const KEYS_DEFAULT: NonZeroU32 = NonZeroU32::new(5).expect("not zero");
 
+/// Requests a minute of all pages that a subscriber has open: a day whose races are all opened takes some hundred.
+const PAGES_REQUESTS_PER_MINUTE: NonZeroU32 = NonZeroU32::new(240).expect("not zero");
+/// WebSockets at a time of these pages: one for each, and one for each source that is compared.
+const PAGES_CONNECTIONS: NonZeroU32 = NonZeroU32::new(10).expect("not zero");
+
 /// All plans, in the order of the file.
 #[derive(Debug, Clone)]
 pub struct Plans {
@@ -24,7 +31,7 @@ pub struct Plans {
 }
 
 /// A plan.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     /// The name in keys and subscriptions: 1 to 32 of `a-z 0-9 -`.
     pub name: Text,
@@ -40,6 +47,8 @@ pub struct Plan {
     pub connections: Option<NonZeroU32>,
     /// Without live odds: how long the odds of a race have not changed before they can be read; `None` if never.
     pub odds_after: Option<SignedDuration>,
+    /// Whether files of whole meetings are included.
+    pub exports: bool,
     /// The maximum valid keys of a subscriber.
     pub keys: NonZeroU32,
     /// Whether it can be chosen on the pricing page.
@@ -54,20 +63,16 @@ impl Plan {
         let is_old = |after| unchanged.is_none_or(|unchanged| unchanged >= after);
         self.connections.is_some() || self.odds_after.is_some_and(is_old)
     }
-}
 
-/// A file of plans could not be read.
-#[derive(Debug, thiserror::Error)]
-pub enum PlansError {
-    /// An I/O error.
-    #[error("{} cannot be read: {error}", path.display())]
-    Unreadable {
-        path: PathBuf,
-        error: std::io::Error,
-    },
-    /// The content is invalid.
-    #[error("{}: {error}", path.display())]
-    Invalid { path: PathBuf, error: InvalidPlans },
+    /// The plan for the pages of the service: the same data within limits of their own.
+    pub fn of_pages(&self) -> Self {
+        Self {
+            requests_per_minute: Some(PAGES_REQUESTS_PER_MINUTE),
+            requests_per_day: None,
+            connections: self.connections.and(Some(PAGES_CONNECTIONS)),
+            ..self.clone()
+        }
+    }
 }
 
 /// A text does not define valid plans.
@@ -92,13 +97,11 @@ impl Plans {
     /// Reads a TOML file.
     ///
     /// # Errors
-    /// Returns [`PlansError`] if the file cannot be read or its content is invalid.
-    pub fn read(path: &Path) -> Result<Self, PlansError> {
-        let path = path.to_owned();
-        match std::fs::read_to_string(&path) {
-            Err(error) => Err(PlansError::Unreadable { path, error }),
-            Ok(text) => Self::parse(&text).map_err(|error| PlansError::Invalid { path, error }),
-        }
+    /// Returns an error if the file cannot be read or its content is invalid.
+    pub fn read(path: &Path) -> anyhow::Result<Self> {
+        let file = path.display();
+        let text = fs::read_to_string(path).with_context(|| format!("{file} cannot be read"))?;
+        Self::parse(&text).with_context(|| file.to_string())
     }
 
     /// Parses TOML.
@@ -160,6 +163,7 @@ impl Plans {
             requests_per_day: least(|plan| plan.requests_per_day),
             connections: least(|plan| plan.connections).filter(|_| live_odds),
             odds_after: odds_after.filter(|_| has_odds),
+            exports: in_all(|plan| plan.exports),
             keys: least(|plan| Some(plan.keys)).unwrap_or(KEYS_DEFAULT),
             sign_up: false,
             approval: true,
@@ -185,6 +189,8 @@ struct PlanTable {
     live_odds: Spanned<bool>,
     connections: Option<Spanned<NonZeroU32>>,
     odds_after: Option<Spanned<String>>,
+    #[serde(default)]
+    exports: bool,
     keys: Option<NonZeroU32>,
     sign_up: bool,
     approval: Option<Spanned<bool>>,
@@ -217,8 +223,7 @@ impl PlanTable {
         let odds_after = self.odds_after.as_ref();
         let odds_after = odds_after.map(|set| {
             let parsed = set.get_ref().parse::<SignedDuration>().ok();
-            let parsed = parsed.filter(|after| after.is_positive());
-            parsed.ok_or_else(|| {
+            parsed.filter(|after| after.is_positive()).ok_or_else(|| {
                 InvalidPlans::at(text, set.span(), "odds_after is a time such as \"15m\"")
             })
         });
@@ -235,6 +240,7 @@ impl PlanTable {
             requests_per_day: self.requests_per_day,
             connections: self.connections.as_ref().map(|set| *set.get_ref()),
             odds_after: odds_after.transpose()?,
+            exports: self.exports,
             keys: self.keys.unwrap_or(KEYS_DEFAULT),
             sign_up: self.sign_up,
             approval: approval.is_some(),
@@ -248,9 +254,8 @@ impl InvalidPlans {
         let before = text.get(..span.start).unwrap_or(text);
         let begin = before.rfind('\n').map_or(0, |end| end + 1);
         let line = text[begin..].lines().next().unwrap_or_default();
-        let field = line
-            .split_once('=')
-            .map(|(field, _)| field.trim().to_owned());
+        let field = line.split_once('=');
+        let field = field.map(|(field, _)| field.trim().to_owned());
         Self {
             line: before.matches('\n').count() + 1,
             field,
@@ -320,7 +325,7 @@ mod tests {
             (
                 with("sign_up", "signup"),
                 "line 6, signup: unknown field `signup`, expected one of `name`, `price`, `description`, `requests_per_minute`, \
-                 `requests_per_day`, `live_odds`, `connections`, `odds_after`, `keys`, `sign_up`, `approval`",
+                 `requests_per_day`, `live_odds`, `connections`, `odds_after`, `exports`, `keys`, `sign_up`, `approval`",
             ),
             (
                 with("price = \"Free\"\n", ""),

@@ -42,7 +42,6 @@ impl FeedCursor {
 }
 
 /// Consecutive messages of the feed.
-#[derive(Debug)]
 pub(super) struct FeedBatch {
     pub(super) start: FeedCursor,
     pub(super) end: FeedCursor,
@@ -53,7 +52,6 @@ pub(super) struct FeedBatch {
 }
 
 /// The messages of a batch about one race, but for the quotes.
-#[derive(Debug)]
 pub(super) struct RaceFrames {
     pub(super) topic: Arc<Topic>,
     pub(super) selected: SelectedFrames,
@@ -99,11 +97,6 @@ impl SelectedFrames {
     pub(super) fn push(&mut self, message: &FeedMessage, offset: usize) {
         self.frames.push(message.frame.clone());
         self.offsets.push(offset);
-    }
-
-    pub(super) fn clear(&mut self) {
-        self.frames.clear();
-        self.offsets.clear();
     }
 
     /// The offset of the first message that was not sent, if the first `sent` of these were; else that after the last.

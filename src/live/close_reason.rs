@@ -10,14 +10,15 @@ const RETRY_AFTER_MS_MAX: u32 = 60_000;
 /// its other work (docs/benchmarks.md).
 const HANDSHAKES_PER_SECOND: u32 = 1_000;
 
+const NO_LIVE_ODDS: &str = "the plan of the key does not include live odds";
+const KEYS_STALE: &str = "it is not known for too long whether keys were revoked";
+
 /// Why the service closes a connection. To add a reason, add a variant, and its code to [`CloseReason::CODES`] if it is
 /// new.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CloseReason {
-    ServiceStopping {
-        /// The clients that leave together.
-        leaving: usize,
-    },
+    /// The service stops, and so many clients leave together.
+    ServiceStopping(usize),
     /// The client broke the WebSocket protocol, and how.
     ProtocolViolation(String),
     BinaryMessage,
@@ -33,16 +34,10 @@ pub(crate) enum CloseReason {
     /// The client sent nothing, not even pongs.
     NotSending,
     TooManyConnections,
-    /// It is not known for too long whether keys were revoked.
-    KeysStale {
-        /// The clients that leave together.
-        leaving: usize,
-    },
-    /// The views lag, and those of another replica do not.
-    Lagging {
-        /// The clients that leave together.
-        leaving: usize,
-    },
+    /// It is not known for too long whether keys were revoked. So many clients leave together.
+    KeysStale(usize),
+    /// The views lag, and those of another replica do not. So many clients leave together.
+    Lagging(usize),
 }
 
 impl CloseReason {
@@ -54,27 +49,19 @@ impl CloseReason {
     /// The code, whether the same request may succeed later, and the text for the client.
     fn parts(&self) -> (u16, bool, &str) {
         match self {
-            Self::ServiceStopping { .. } => (1001, true, "the service is stopping"),
+            Self::ServiceStopping(_) => (1001, true, "the service is stopping"),
             Self::ProtocolViolation(detail) => (1002, false, detail),
             Self::BinaryMessage => (1003, false, "only text messages are accepted"),
             Self::InvalidUtf8 => (1007, false, "the text is not UTF-8"),
             Self::QuotaExceeded => (1008, true, "too many messages, pings or bytes a second"),
             Self::MessageTooLarge(detail) => (1009, false, detail),
             Self::KeyNotValid => (4401, false, "the key is no longer valid"),
-            Self::LiveOddsNotIncluded => (
-                4403,
-                false,
-                "the plan of the key does not include live odds",
-            ),
+            Self::LiveOddsNotIncluded => (4403, false, NO_LIVE_ODDS),
             Self::NotReading => (4408, true, "the client read nothing for 30 seconds"),
             Self::NotSending => (4408, true, "the client sent nothing for 75 seconds"),
             Self::TooManyConnections => (4429, true, "too many connections for this key"),
-            Self::KeysStale { .. } => (
-                1013,
-                true,
-                "it is not known for too long whether keys were revoked",
-            ),
-            Self::Lagging { .. } => (1013, true, "this replica lags, and another one does not"),
+            Self::KeysStale(_) => (1013, true, KEYS_STALE),
+            Self::Lagging(_) => (1013, true, "this replica lags, and another one does not"),
         }
     }
 
@@ -94,9 +81,7 @@ impl CloseReason {
             return 0;
         }
         let leaving = match self {
-            Self::ServiceStopping { leaving }
-            | Self::KeysStale { leaving }
-            | Self::Lagging { leaving } => *leaving,
+            Self::ServiceStopping(count) | Self::KeysStale(count) | Self::Lagging(count) => *count,
             _ => 1,
         };
         let Range { start, end } = RETRY_AFTER_MS;
@@ -116,7 +101,7 @@ mod tests {
     fn every_code_is_listed_and_a_retry_is_suggested_only_where_it_can_succeed() {
         let text = String::new;
         for (reason, can_retry) in [
-            (CloseReason::ServiceStopping { leaving: 1 }, true),
+            (CloseReason::ServiceStopping(1), true),
             (CloseReason::ProtocolViolation(text()), false),
             (CloseReason::BinaryMessage, false),
             (CloseReason::InvalidUtf8, false),
@@ -127,8 +112,8 @@ mod tests {
             (CloseReason::NotReading, true),
             (CloseReason::NotSending, true),
             (CloseReason::TooManyConnections, true),
-            (CloseReason::KeysStale { leaving: 1 }, true),
-            (CloseReason::Lagging { leaving: 1 }, true),
+            (CloseReason::KeysStale(1), true),
+            (CloseReason::Lagging(1), true),
         ] {
             assert!(CloseReason::CODES.contains(&reason.code()), "{reason:?}");
             let expected = if can_retry { 500..5_000 } else { 0..1 };
@@ -141,7 +126,7 @@ mod tests {
         for (leaving, seconds) in [(1, 5), (4_000, 5), (20_000, 21), (1_000_000, 60)] {
             let mut per_second = vec![0; seconds];
             for _ in 0..20_000 {
-                let ms = CloseReason::ServiceStopping { leaving }.retry_after_ms();
+                let ms = CloseReason::ServiceStopping(leaving).retry_after_ms();
                 per_second[usize::try_from(ms / 1_000).expect("a minute")] += 1;
             }
             let least = per_second.iter().min();

@@ -22,14 +22,6 @@ pub(super) struct ConnectionLimits {
     metrics: Arc<LiveMetrics>,
 }
 
-/// What a connection holds until it is dropped: its count in the gauge, its count for shards, and its place in the
-/// service and in its network.
-type HeldPermits = (
-    GaugeGuard,
-    Arc<()>,
-    OwnedSemaphorePermit,
-    Option<NetworkPermit>,
-);
 type PerHolder = Mutex<HashMap<Holder, u32>>;
 
 /// The names of a connection in the log.
@@ -49,7 +41,6 @@ impl ConnectionTrace {
 }
 
 /// The right to be connected, given back when it is dropped.
-#[derive(Debug)]
 pub(crate) struct ConnectionPermit {
     /// Whether the plan of the key allows this connection.
     pub(super) within_plan: bool,
@@ -58,7 +49,13 @@ pub(crate) struct ConnectionPermit {
     per_holder: Arc<PerHolder>,
     /// The connection as a use of its key.
     pub(super) key_use: Option<SocketUse>,
-    _held: HeldPermits,
+    /// Its place in the service.
+    _slot: OwnedSemaphorePermit,
+    /// Its place in its network.
+    _of_network: Option<NetworkPermit>,
+    _in_gauge: GaugeGuard,
+    /// Its count for shards.
+    _socket: Arc<()>,
 }
 
 /// Why a client gets no permit: the limit that is reached.
@@ -127,12 +124,10 @@ impl ConnectionLimits {
             holder: holder.clone(),
             per_holder: Arc::clone(&self.per_holder),
             key_use: None,
-            _held: (
-                GaugeGuard::new(&self.metrics.sockets),
-                Arc::clone(&self.metrics.socket_guard),
-                slot,
-                of_network,
-            ),
+            _slot: slot,
+            _of_network: of_network,
+            _in_gauge: GaugeGuard::new(&self.metrics.sockets),
+            _socket: Arc::clone(&self.metrics.socket_guard),
         })
     }
 

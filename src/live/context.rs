@@ -18,6 +18,8 @@ pub struct LiveContext {
     pub monitor: FeedMonitor,
     pub lag: Lag,
     pub shutdown: Shutdown,
+    /// The feed is of the past: how late it is says nothing.
+    pub is_replay: bool,
 }
 
 /// Held for each client of a shard: the number of clones is the number of its clients.

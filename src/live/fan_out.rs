@@ -17,6 +17,7 @@ use super::context::{ClientGuard, LiveContext};
 use super::new_client::NewClient;
 use super::shard;
 use crate::accounts::{Holder, KeyEntry};
+use crate::feed::Feed;
 use crate::limits::{Network, NetworkConnections};
 use crate::log::runtime::DetachedRuntime;
 
@@ -36,6 +37,9 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct FanOut {
     shards: Vec<ShardHandle>,
     limits: ConnectionLimits,
+    context: LiveContext,
+    /// Permits of replays to write.
+    replay_turns: Arc<Semaphore>,
 }
 
 #[derive(Debug)]
@@ -49,7 +53,7 @@ struct ShardHandle {
 impl ShardHandle {
     /// Starts a shard. The future resolves when its thread has ended, also by a panic.
     fn start(
-        n: usize,
+        name: &str,
         context: LiveContext,
         turns: Arc<Semaphore>,
     ) -> anyhow::Result<(Self, impl Future<Output = ()> + use<>)> {
@@ -67,7 +71,7 @@ impl ShardHandle {
             let _alive = alive;
             shard::run(runtime.runtime(), context, receiver, turns);
         };
-        let thread = thread::Builder::new().name(format!("fan-out-{n}"));
+        let thread = thread::Builder::new().name(name.to_owned());
         thread.spawn(run).context(NOT_STARTED)?;
         Ok((shard, ended.map(drop)))
     }
@@ -90,12 +94,19 @@ impl FanOut {
     ) -> anyhow::Result<(Self, Vec<impl Future<Output = ()> + use<>>)> {
         let cores = thread::available_parallelism().map_or(1, usize::from);
         let turns = Arc::new(Semaphore::new((cores / 2).max(1)));
-        let started = (0..(cores * SHARDS_PER_CORE).min(SHARDS_MAX))
-            .map(|n| ShardHandle::start(n, context.clone(), Arc::clone(&turns)));
+        let started = (0..(cores * SHARDS_PER_CORE).min(SHARDS_MAX)).map(|n| {
+            ShardHandle::start(&format!("fan-out-{n}"), context.clone(), Arc::clone(&turns))
+        });
         let started: Vec<_> = started.collect::<anyhow::Result<_>>()?;
         let (shards, ended) = started.into_iter().unzip();
         let limits = ConnectionLimits::new(clients_max, per_network, Arc::clone(&context.metrics));
-        Ok((Self { shards, limits }, ended))
+        let fan_out = Self {
+            shards,
+            limits,
+            context: context.clone(),
+            replay_turns: Arc::new(Semaphore::new(1)),
+        };
+        Ok((fan_out, ended))
     }
 
     /// The runtimes of the shards, each with a thread.
@@ -117,7 +128,7 @@ impl FanOut {
         key: &KeyEntry,
         network: Option<Network>,
     ) -> Result<ConnectionPermit, ConnectionRefused> {
-        let holder_max = key.meter.plan().connections.map_or(0, NonZeroU32::get);
+        let holder_max = key.meter.plan.connections.map_or(0, NonZeroU32::get);
         let mut permit = (self.limits).acquire(key.key_id, &key.holder, holder_max, network)?;
         permit.key_use = Some(key.use_counter.open_socket());
         Ok(permit)
@@ -131,11 +142,8 @@ impl FanOut {
     /// Hands a client over to a shard.
     pub(crate) fn admit(&self, client: NewClient) {
         let has_room = |shard: &&ShardHandle| shard.clients() < CLIENTS_PER_SHARD;
-        let shard = self
-            .shards
-            .iter()
-            .find(has_room)
-            .or_else(|| self.shards.iter().min_by_key(|shard| shard.clients()));
+        let shard = self.shards.iter().find(has_room);
+        let shard = shard.or_else(|| self.shards.iter().min_by_key(|shard| shard.clients()));
         let trace = client.permit.trace;
         let admitted = shard.is_some_and(|shard| {
             let client = (client, Arc::clone(&shard.guard));
@@ -144,6 +152,32 @@ impl FanOut {
         if !admitted {
             tracing::debug!(parent: &trace.span(), "a client connected while the service was stopping");
         }
+    }
+
+    /// Plays a feed to a client, on a thread of its own. `play` ends when the client has left.
+    ///
+    /// # Errors
+    /// Returns an error if the system starts no thread.
+    pub(crate) fn replay(
+        &self,
+        client: NewClient,
+        feed: Feed,
+        play: impl Future<Output = ()> + Send + 'static,
+    ) -> anyhow::Result<()> {
+        let context = LiveContext {
+            feed,
+            is_replay: true,
+            ..self.context.clone()
+        };
+        let (shard, _) = ShardHandle::start("replay", context, Arc::clone(&self.replay_turns))?;
+        let client = (client, Arc::clone(&shard.guard));
+        // It fails only while the service stops.
+        let _ = shard.new_clients.send(client);
+        shard.runtime.clone().spawn(async move {
+            play.await;
+            drop(shard);
+        });
+        Ok(())
     }
 
     /// Waits until all clients have left, or the time for that is over.
@@ -160,44 +194,16 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    use tokio::sync::{Semaphore, watch};
+    use tokio::sync::Semaphore;
     use tokio::time::timeout;
 
     use super::ShardHandle;
-    use crate::accounts::KeyCache;
-    use crate::feed::Feed;
-    use crate::health::FeedMonitor;
-    use crate::limits::plans::Plans;
-    use crate::live::LiveContext;
-    use crate::log::ConnectionStatus;
-    use crate::projector::lag::Lag;
-    use crate::projector::{Phase, Status};
-    use crate::shutdown::Shutdown;
-
-    fn context() -> LiveContext {
-        let status = Status {
-            phase: Phase::Live,
-            ..Status::new()
-        };
-        let status = watch::channel(status).1;
-        let connection = ConnectionStatus {
-            up: true,
-            number: 1,
-        };
-        LiveContext {
-            feed: Feed::default(),
-            metrics: Arc::default(),
-            keys: Arc::new(KeyCache::new(Plans::default(), Duration::MAX)),
-            monitor: FeedMonitor::new(status.clone(), watch::channel(connection).1),
-            lag: Lag::new(Duration::ZERO, status).0,
-            shutdown: Shutdown::new(),
-        }
-    }
+    use crate::live::session::tests::context;
 
     #[tokio::test]
     async fn the_end_of_a_shard_is_noticed() {
         let turns = Arc::new(Semaphore::new(1));
-        let (shard, ended) = ShardHandle::start(0, context(), turns).expect("a thread");
+        let (shard, ended) = ShardHandle::start("fan-out", context(), turns).expect("a thread");
         tokio::pin!(ended);
         let early = timeout(Duration::from_millis(100), &mut ended).await;
         assert!(early.is_err(), "it serves");

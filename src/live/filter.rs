@@ -20,60 +20,35 @@ const EMPTY_LIST: &str = "none";
 
 /// Selects races: a race must match at least one value of each list that is given. All lists together have at most
 /// 1,000 values.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Filter {
     /// Dates of meetings.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = VALUES_MAX))]
     pub(crate) dates: Option<Vec<RacingDate>>,
     /// Codes or names of venues; case is ignored.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = VALUES_MAX), inner(length(max = VENUE_BYTES_MAX)))]
     pub(crate) venues: Option<Vec<String>>,
     /// Races.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = VALUES_MAX))]
     pub(crate) races: Option<Vec<RacePattern>>,
     /// Horses on the card or the board of a race.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = VALUES_MAX))]
     pub(crate) horses: Option<Vec<HorseNo>>,
 }
 
 /// A race; on any date if `date` is left out, at any venue if `venue` is.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub(crate) struct RacePattern {
     /// The meeting's date.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) date: Option<RacingDate>,
     /// The venue's code or name; case is ignored.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = VENUE_BYTES_MAX))]
     pub(crate) venue: Option<String>,
     /// The race's number.
     pub(crate) race_number: RaceNumber,
-}
-
-/// The query parameters of a filter; each is a comma-separated list, or `none` for an empty one.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct FilterQuery<'a> {
-    pub(crate) dates: Option<&'a str>,
-    pub(crate) venues: Option<&'a str>,
-    pub(crate) races: Option<&'a str>,
-    pub(crate) horses: Option<&'a str>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum InvalidFilter {
-    #[error(transparent)]
-    Value(#[from] ParseError),
-    #[error("A filter has at most {VALUES_MAX} values, not {0}")]
-    TooManyValues(usize),
-    #[error("A venue has at most {VENUE_BYTES_MAX} bytes")]
-    VenueTooLong,
-    #[error("events are {}, not {_0:?}", LiveKind::ALL.map(LiveKind::as_str).join(", "))]
-    UnknownKind(String),
 }
 
 /// How many races a client follows.
@@ -89,20 +64,20 @@ pub(crate) enum Follows {
 }
 
 impl Filter {
-    /// The filter of a query.
+    /// The filter of a query, which `get` returns the parameters of. Each is a comma-separated list, or `none` for an
+    /// empty one.
     ///
     /// # Errors
-    /// Returns [`InvalidFilter`] if a value cannot be parsed, or a bound is exceeded.
-    pub(crate) fn from_query(query: FilterQuery<'_>) -> Result<Self, InvalidFilter> {
-        let lists = [query.dates, query.venues, query.races, query.horses];
-        let values = lists.into_iter().flatten().flat_map(values_of);
-        Self::check_count(values.count())?;
-        let venue = |venue: &str| Ok(venue.to_owned());
+    /// Returns the reason if a value cannot be parsed, or a bound is exceeded.
+    pub(crate) fn from_query<'a>(get: impl Fn(&str) -> Option<&'a str>) -> Result<Self, String> {
+        let [dates, venues, races, horses] = ["date", "venue", "race", "horse"].map(get);
+        let lists = [dates, venues, races, horses].into_iter().flatten();
+        Self::check_count(lists.flat_map(values_of).count())?;
         let filter = Self {
-            dates: list(query.dates, RacingDate::parse)?,
-            venues: list(query.venues, venue)?,
-            races: list(query.races, RacePattern::parse)?,
-            horses: list(query.horses, HorseNo::parse)?,
+            dates: list(dates, RacingDate::parse)?,
+            venues: list(venues, |venue| Ok(venue.to_owned()))?,
+            races: list(races, RacePattern::parse)?,
+            horses: list(horses, HorseNo::parse)?,
         };
         filter.check_venues()?;
         Ok(filter)
@@ -124,33 +99,32 @@ impl Filter {
     /// Checks the number of values, before they are parsed.
     ///
     /// # Errors
-    /// Returns [`InvalidFilter::TooManyValues`].
-    pub(super) fn check_count(values: usize) -> Result<(), InvalidFilter> {
-        if values > VALUES_MAX {
-            return Err(InvalidFilter::TooManyValues(values));
-        }
-        Ok(())
+    /// Returns the reason if there are too many.
+    pub(super) fn check_count(values: usize) -> Result<(), String> {
+        let too_many = || format!("A filter has at most {VALUES_MAX} values, not {values}");
+        (values <= VALUES_MAX).then_some(()).ok_or_else(too_many)
     }
 
     /// Checks the length of venues.
     ///
     /// # Errors
-    /// Returns [`InvalidFilter::VenueTooLong`].
-    pub(super) fn check_venues(&self) -> Result<(), InvalidFilter> {
-        let of_races = self
-            .races
-            .iter()
-            .flatten()
-            .filter_map(|race| race.venue.as_ref());
+    /// Returns the reason if one is too long.
+    pub(super) fn check_venues(&self) -> Result<(), String> {
+        let races = self.races.iter().flatten();
+        let of_races = races.filter_map(|race| race.venue.as_ref());
         let mut venues = self.venues.iter().flatten().chain(of_races);
-        if venues.any(|venue| venue.len() > VENUE_BYTES_MAX) {
-            return Err(InvalidFilter::VenueTooLong);
-        }
-        Ok(())
+        let too_long = || format!("A venue has at most {VENUE_BYTES_MAX} bytes");
+        let are_allowed = venues.all(|venue| venue.len() <= VENUE_BYTES_MAX);
+        are_allowed.then_some(()).ok_or_else(too_long)
     }
 
     pub(crate) fn follows(&self) -> Follows {
-        let lengths = self.lengths();
+        let lengths = [
+            self.dates.as_ref().map(Vec::len),
+            self.venues.as_ref().map(Vec::len),
+            self.races.as_ref().map(Vec::len),
+            self.horses.as_ref().map(Vec::len),
+        ];
         if lengths == [None; 4] {
             Follows::All
         } else if lengths.contains(&Some(0)) {
@@ -158,16 +132,6 @@ impl Filter {
         } else {
             Follows::Some
         }
-    }
-
-    /// Number of values in each list.
-    fn lengths(&self) -> [Option<usize>; 4] {
-        [
-            self.dates.as_ref().map(Vec::len),
-            self.venues.as_ref().map(Vec::len),
-            self.races.as_ref().map(Vec::len),
-            self.horses.as_ref().map(Vec::len),
-        ]
     }
 
     /// A filter that selects no race.
@@ -192,12 +156,11 @@ impl Filter {
 
     pub(crate) fn matches(&self, topic: &Topic) -> bool {
         let race = &topic.race;
+        let runs = |horse: &HorseNo| topic.runners.binary_search(horse).is_ok();
         any_matches(self.dates.as_ref(), |date| *date == race.date)
             && any_matches(self.venues.as_ref(), |venue| is_at(topic, venue))
             && any_matches(self.races.as_ref(), |pattern| pattern.matches(topic))
-            && any_matches(self.horses.as_ref(), |horse| {
-                topic.runners.binary_search(horse).is_ok()
-            })
+            && any_matches(self.horses.as_ref(), runs)
     }
 }
 
@@ -211,10 +174,9 @@ impl RacePattern {
             None if meeting.starts_with(|c: char| c.is_ascii_digit()) => (meeting, ""),
             None => ("", meeting),
         };
+        let date = (!date.is_empty()).then(|| RacingDate::parse(date));
         Ok(Self {
-            date: (!date.is_empty())
-                .then(|| RacingDate::parse(date))
-                .transpose()?,
+            date: date.transpose()?,
             venue: (!venue.is_empty()).then(|| venue.to_owned()),
             race_number: RaceNumber::parse(number)?,
         })
@@ -257,7 +219,8 @@ fn is_at(topic: &Topic, venue: &str) -> bool {
 fn list<T>(
     values: Option<&str>,
     parse: impl Fn(&str) -> Result<T, ParseError>,
-) -> Result<Option<Vec<T>>, ParseError> {
+) -> Result<Option<Vec<T>>, String> {
+    let parse = |value: &str| parse(value).map_err(|error| error.to_string());
     let values = values.map(values_of);
     values.map(|values| values.map(parse).collect()).transpose()
 }
@@ -265,19 +228,17 @@ fn list<T>(
 /// The markets of a query.
 ///
 /// # Errors
-/// Returns [`InvalidFilter`] if one is no code, or there are too many.
-pub(crate) fn markets(names: &str) -> Result<Vec<PoolCode>, InvalidFilter> {
+/// Returns the reason if one is no code, or there are too many.
+pub(crate) fn markets(names: &str) -> Result<Vec<PoolCode>, String> {
     Filter::check_count(values_of(names).count())?;
-    let markets: Result<_, _> = values_of(names).map(PoolCode::parse).collect();
-    Ok(markets?)
+    list(Some(names), PoolCode::parse).map(Option::unwrap_or_default)
 }
 
 /// The values of a list in a query.
 pub(crate) fn values_of(list: &str) -> impl Iterator<Item = &str> {
     let list = (list != EMPTY_LIST).then_some(list);
-    list.into_iter()
-        .flat_map(|list| list.split(','))
-        .map(str::trim)
+    let values = list.into_iter().flat_map(|list| list.split(','));
+    values.map(str::trim)
 }
 
 /// The beginning of an unknown name.
@@ -304,17 +265,16 @@ impl Kinds {
     /// The kinds with these names.
     ///
     /// # Errors
-    /// Returns [`InvalidFilter::UnknownKind`] if there is no kind of a name.
-    pub(crate) fn parse<'a>(
-        names: impl IntoIterator<Item = &'a str>,
-    ) -> Result<Self, InvalidFilter> {
+    /// Returns the reason if there is no kind of a name.
+    pub(crate) fn parse<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Self, String> {
         let mut kinds = Self([false; LiveKind::ALL.len()]);
         for name in names {
-            let mut all = LiveKind::ALL.into_iter();
-            let known = all.find(|kind| kind.as_str() == name);
-            let unknown = || InvalidFilter::UnknownKind(cut_name(name));
-            let kind = known.ok_or_else(unknown)?;
-            kinds.0[kind as usize] = true;
+            let all = LiveKind::ALL.map(LiveKind::as_str);
+            let Some(kind) = all.iter().position(|known| *known == name) else {
+                let (all, name) = (all.join(", "), cut_name(name));
+                return Err(format!("events are {all}, not {name:?}"));
+            };
+            kinds.0[kind] = true;
         }
         Ok(kinds)
     }
@@ -340,7 +300,7 @@ mod tests {
     use projections::LiveKind;
     use serde_json::{Value, json};
 
-    use super::{Filter, FilterQuery, Follows, InvalidFilter, Kinds, VALUES_MAX};
+    use super::{Filter, Follows, Kinds, VALUES_MAX};
     use crate::feed::Topic;
 
     fn topic(horses: &[&str]) -> Topic {
@@ -448,28 +408,25 @@ mod tests {
 
     #[test]
     fn the_number_of_values_and_the_length_of_a_venue_are_bounded() {
-        let lists = FilterQuery {
-            dates: None,
-            venues: None,
-            races: None,
-            horses: None,
+        let of = |horses: &str, venues: Option<&str>| {
+            let horses = Some(horses);
+            Filter::from_query(|name| match name {
+                "horse" => horses,
+                "venue" => venues,
+                _ => None,
+            })
         };
         let horses: Vec<String> = (1..=VALUES_MAX).map(|n| format!("H{n}")).collect();
         let horses = horses.join(",");
-        let horses = FilterQuery {
-            horses: Some(&horses),
-            ..lists
-        };
-        assert!(Filter::from_query(horses).is_ok());
-        let venues = Some("ST");
-        let more = Filter::from_query(FilterQuery { venues, ..horses });
-        assert_eq!(more, Err(InvalidFilter::TooManyValues(VALUES_MAX + 1)));
+        assert!(of(&horses, None).is_ok());
+        let too_many = Err("A filter has at most 1000 values, not 1001".to_owned());
+        assert_eq!(of(&horses, Some("ST")), too_many);
         let venues = Some("x".repeat(257));
         let venues = venues.as_deref();
-        let long = Filter::from_query(FilterQuery { venues, ..lists });
-        assert_eq!(long, Err(InvalidFilter::VenueTooLong));
+        let too_long = "A venue has at most 256 bytes".to_owned();
+        assert_eq!(of("H1", venues), Err(too_long.clone()));
         let long = filter(json!({ "races": [{ "race_number": 1, "venue": venues }] }));
-        assert_eq!(long.check_venues(), Err(InvalidFilter::VenueTooLong));
+        assert_eq!(long.check_venues(), Err(too_long));
     }
 
     #[test]

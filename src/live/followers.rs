@@ -24,9 +24,7 @@ impl Followers {
         for (topic, clients) in self.races.values_mut() {
             match (clients.binary_search(&client), follows(topic)) {
                 (Err(at), true) => Rc::make_mut(clients).insert(at, client),
-                (Ok(at), false) => {
-                    Rc::make_mut(clients).remove(at);
-                }
+                (Ok(at), false) => _ = Rc::make_mut(clients).remove(at),
                 (Ok(_), true) | (Err(_), false) => {}
             }
         }

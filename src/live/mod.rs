@@ -30,11 +30,11 @@ mod shard;
 mod subscription;
 
 pub(crate) use close_reason::CloseReason;
-pub(crate) use connection_limits::{ConnectionPermit, ConnectionRefused};
+pub(crate) use connection_limits::ConnectionRefused;
 pub use context::LiveContext;
 pub use fan_out::FanOut;
 
-pub(crate) use filter::{Filter, FilterQuery, Kinds, markets, values_of};
-pub(crate) use new_client::NewClient;
+pub(crate) use filter::{Filter, Kinds, markets, values_of};
+pub(crate) use new_client::{NewClient, NewConnection};
 pub(crate) use request::unknown_name;
 pub(crate) use subscription::{LiveSubscription, ResumePoint};

@@ -10,26 +10,18 @@ const BYTES_BURST: f64 = 256.0 * 1024.0;
 const BYTES_PER_SECOND: f64 = 64.0 * 1024.0;
 
 /// Bounds messages (pings included) and bytes from one client.
-#[derive(Debug)]
 pub(super) struct InboundQuota {
-    messages: TokenBucket,
-    bytes: TokenBucket,
+    messages: f64,
+    bytes: f64,
     refilled_at: Instant,
-}
-
-#[derive(Debug)]
-struct TokenBucket {
-    tokens: f64,
-    burst: f64,
-    per_second: f64,
 }
 
 impl InboundQuota {
     /// A full quota.
     pub(super) fn new(now: Instant) -> Self {
         Self {
-            messages: TokenBucket::new(MESSAGES_BURST, MESSAGES_PER_SECOND),
-            bytes: TokenBucket::new(BYTES_BURST, BYTES_PER_SECOND),
+            messages: MESSAGES_BURST,
+            bytes: BYTES_BURST,
             refilled_at: now,
         }
     }
@@ -38,24 +30,11 @@ impl InboundQuota {
     pub(super) fn take(&mut self, messages: usize, bytes: usize, now: Instant) -> bool {
         let seconds = now.duration_since(self.refilled_at).as_secs_f64();
         self.refilled_at = now;
-        let messages_allowed = self.messages.take(messages as f64, seconds);
-        let bytes_allowed = self.bytes.take(bytes as f64, seconds);
-        messages_allowed && bytes_allowed
-    }
-}
-
-impl TokenBucket {
-    fn new(burst: f64, per_second: f64) -> Self {
-        Self {
-            tokens: burst,
-            burst,
-            per_second,
-        }
-    }
-
-    fn take(&mut self, tokens: f64, seconds: f64) -> bool {
-        self.tokens = (self.tokens + self.per_second * seconds).min(self.burst) - tokens;
-        self.tokens >= 0.0
+        let refilled = (self.messages + MESSAGES_PER_SECOND * seconds).min(MESSAGES_BURST);
+        self.messages = refilled - messages as f64;
+        let refilled = (self.bytes + BYTES_PER_SECOND * seconds).min(BYTES_BURST);
+        self.bytes = refilled - bytes as f64;
+        self.messages >= 0.0 && self.bytes >= 0.0
     }
 }
 

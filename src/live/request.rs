@@ -1,13 +1,14 @@
 //! [`Request`]: a message from a client.
 
-use events::{PoolCode, cut_reason};
+use events::{Moment, PoolCode, cut_reason};
 use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use super::filter::{Filter, Kinds, VALUES_MAX, cut_name};
-use super::subscription::{CONFLATE_MS, HEARTBEAT_MS};
+use super::subscription::{CONFLATE_MS, HEARTBEAT_MS, check_range};
+use crate::past::{PlaybackControl, SPEED};
 
 /// Characters of an unknown op that the error message repeats.
 const REPEATED_CHARS_MAX: usize = 40;
@@ -40,6 +41,35 @@ pub(crate) struct Request {
     pub(crate) recorded_at: Option<String>,
     /// The log that `since` belongs to, as in `welcome`.
     pub(crate) epoch: Option<String>,
+    #[serde(flatten)]
+    pub(crate) play: PlayRequest,
+}
+
+/// What a message changes of a replay.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(crate) struct PlayRequest {
+    /// How many seconds of the log are played in one second.
+    #[schemars(range(min = *SPEED.start(), max = *SPEED.end()))]
+    speed: Option<f64>,
+    /// Whether the replay stands still.
+    paused: Option<bool>,
+    /// When the log stored the next message that is played.
+    seek: Option<Moment>,
+}
+
+impl PlayRequest {
+    fn check(&self) -> Result<(), RequestError> {
+        let speed = self.speed.map(|speed| check_range("speed", speed, &SPEED));
+        speed.transpose().map(drop).map_err(invalid_parameter)
+    }
+
+    pub(super) fn change(&self, control: &mut PlaybackControl) {
+        control.speed = self.speed.unwrap_or(control.speed);
+        control.is_paused = self.paused.unwrap_or(control.is_paused);
+        if self.seek.is_some() {
+            control.sought = (control.sought.0 + 1, self.seek);
+        }
+    }
 }
 
 /// The id of a client message. Answers repeat it as it was sent.
@@ -59,6 +89,7 @@ impl<'de> Deserialize<'de> for Id {
 /// The operation of a client message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[derive(strum::VariantArray)]
 pub(crate) enum Op {
     /// Replaces the lists in force by these; without a list, every race is followed. `conflate_ms`, `heartbeat_ms`,
     /// `events` and `markets` keep their values if they are left out. Answered by `ack`, then by snapshots of the open
@@ -70,38 +101,27 @@ pub(crate) enum Op {
     /// Requests a snapshot of each open race that is followed. Answered by `ack`, the snapshots and
     /// `snapshot_complete`.
     Resync,
+    /// Changes a replay, which live odds are not. Answered by `ack`; after a `seek`, snapshots follow.
+    Play,
     /// Answered by `ack`.
     Ping,
 }
 
 impl Op {
-    pub(crate) const ALL: [Self; 4] =
-        [Self::Subscribe, Self::Unsubscribe, Self::Resync, Self::Ping];
+    pub(crate) const ALL: &'static [Self] = <Self as strum::VariantArray>::VARIANTS;
 
     /// The fields of a message with this operation. One that it would ignore is an error, as a mistyped one is: who
     /// sends `races` with a `resync` expects less than every race.
-    pub(crate) fn fields(self) -> &'static [&'static str] {
-        match self {
-            Self::Subscribe => &[
-                "op",
-                "id",
-                "dates",
-                "venues",
-                "races",
-                "horses",
-                "events",
-                "markets",
-                "conflate_ms",
-                "heartbeat_ms",
-                "since",
-                "recorded_at",
-                "epoch",
-            ],
-            Self::Unsubscribe => &[
-                "op", "id", "dates", "venues", "races", "horses", "events", "markets",
-            ],
-            Self::Resync | Self::Ping => &["op", "id"],
-        }
+    pub(crate) fn fields(self) -> Vec<&'static str> {
+        let fields = match self {
+            Self::Subscribe => {
+                "op id dates venues races horses events markets conflate_ms heartbeat_ms since recorded_at epoch"
+            }
+            Self::Unsubscribe => "op id dates venues races horses events markets",
+            Self::Play => "op id speed paused seek",
+            Self::Resync | Self::Ping => "op id",
+        };
+        fields.split(' ').collect()
     }
 }
 
@@ -120,47 +140,36 @@ pub(crate) fn unknown_name(name: &str, known: &[&str]) -> String {
 
 /// Checks that all fields of an object are among these. Any other value passes.
 fn check_names(object: &Value, known: &[&str]) -> Result<(), RequestError> {
-    let mut names = object
-        .as_object()
-        .into_iter()
-        .flatten()
-        .map(|(name, _)| name);
-    let unknown = names.find(|name| !known.contains(&name.as_str()));
-    unknown.map_or(Ok(()), |name| {
-        Err(invalid_parameter(unknown_name(name, known)))
-    })
+    let mut fields = object.as_object().into_iter().flatten();
+    match fields.find(|(name, _)| !known.contains(&name.as_str())) {
+        Some((name, _)) => Err(invalid_parameter(unknown_name(name, known))),
+        None => Ok(()),
+    }
 }
 
 /// Why a client message is rejected.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, PartialEq, Eq, thiserror::Error, strum::IntoStaticStr, strum::VariantNames)]
+#[strum(serialize_all = "snake_case")]
 pub(super) enum RequestError {
-    #[error("A message is a JSON object with op: subscribe, unsubscribe, resync or ping")]
+    #[error("A message is a JSON object with op: subscribe, unsubscribe, resync, play or ping")]
     InvalidMessage,
-    #[error("op is subscribe, unsubscribe, resync or ping, not {0:?}")]
+    #[error("op is subscribe, unsubscribe, resync, play or ping, not {0:?}")]
     UnknownOp(String),
     #[error("{0}")]
     InvalidParameter(String),
+    #[error("Only a replay can be played")]
+    NotReplay,
     #[error("The filter in force has no {0}")]
     NotSubscribed(&'static str),
 }
 
 impl RequestError {
     /// The codes, as in messages.
-    pub(super) const CODES: [&str; 4] = [
-        "invalid_message",
-        "unknown_op",
-        "invalid_parameter",
-        "not_subscribed",
-    ];
+    pub(super) const CODES: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
 
     /// The code, as in messages.
     pub(super) fn code(&self) -> &'static str {
-        match self {
-            Self::InvalidMessage => "invalid_message",
-            Self::UnknownOp(_) => "unknown_op",
-            Self::InvalidParameter(_) => "invalid_parameter",
-            Self::NotSubscribed(_) => "not_subscribed",
-        }
+        self.into()
     }
 }
 
@@ -175,10 +184,8 @@ impl Request {
     /// Returns [`RequestError`] if the text is not a JSON object with a known op, or a field of it is invalid.
     pub(super) fn parse(text: &str) -> (Option<Value>, Result<Self, RequestError>) {
         let message: Value = serde_json::from_str(text).unwrap_or_default();
-        let id = message
-            .get("id")
-            .filter(|id| id.is_string() || id.is_number())
-            .cloned();
+        let id = message.get("id").cloned();
+        let id = id.filter(|id| id.is_string() || id.is_number());
         (id, Self::from_json(message))
     }
 
@@ -187,7 +194,7 @@ impl Request {
         let op = op.ok_or(RequestError::InvalidMessage)?;
         let unknown = |_| RequestError::UnknownOp(op.chars().take(REPEATED_CHARS_MAX).collect());
         let op = Op::deserialize(&message["op"]).map_err(unknown)?;
-        check_names(&message, op.fields())?;
+        check_names(&message, &op.fields())?;
         let lists = ["dates", "venues", "races", "horses", "markets"];
         let lists = lists.map(|name| message[name].as_array());
         let values = lists.into_iter().flatten().map(Vec::len).sum();
@@ -197,6 +204,7 @@ impl Request {
         }
         let request: Self = serde_json::from_value(message).map_err(invalid_parameter)?;
         request.filter.check_venues().map_err(invalid_parameter)?;
+        request.play.check()?;
         Ok(request)
     }
 }
@@ -249,9 +257,10 @@ mod tests {
         let schema = schema_for!(Request).to_value();
         let properties = schema["properties"].as_object().expect("an object");
         let mut names: Vec<&str> = properties.keys().map(String::as_str).collect();
-        let mut known = Op::Subscribe.fields().to_vec();
+        let mut known = [Op::Subscribe.fields(), Op::Play.fields()].concat();
         names.sort_unstable();
         known.sort_unstable();
+        known.dedup();
         assert_eq!(names, known);
         let race = schema.pointer("/properties/races/items/properties");
         let race = race.and_then(|race| race.as_object()).expect("an object");

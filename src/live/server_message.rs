@@ -1,45 +1,33 @@
 //! [`ServerMessage`]: the messages of the service about itself and the connection. Those about races are in the feed.
 
-use events::PoolCode;
+use events::Moment;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::close_reason::CloseReason;
-use super::filter::{Filter, Follows, Kinds};
+use super::filter::Follows;
 use super::request::{Id, Op, RequestError};
-use super::subscription::{CONFLATE_MS, HEARTBEAT_MS, LiveSubscription};
+use super::subscription::LiveSubscription;
 use crate::feed::NotRecovered;
 use crate::health::FeedHealth;
+use crate::past::PlaybackSpan;
 
 /// The fields that `welcome` and `ack` share: the outcome of a resume, and the values in force.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct InForce<'a> {
     /// RFC 3339, to the microsecond.
-    #[schemars(extend("format" = "date-time"))]
-    server_time: String,
+    server_time: Moment,
     /// Only after a request to resume: whether every message after `since` follows.
-    #[serde(skip_serializing_if = "Option::is_none")]
     recovered: Option<bool>,
     /// Why the client cannot resume.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>", extend("enum" = NotRecovered::ALL))]
     reason: Option<NotRecovered>,
     /// How many races are followed.
     follows: Follows,
-    /// The lists of the filter.
-    filter: &'a Filter,
-    /// The kinds of messages about races that are sent.
-    events: Kinds,
-    /// The markets whose quotes are sent; left out if there is none.
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    markets: &'a [PoolCode],
-    /// Minimum time between two odds messages of a race, in milliseconds; 0 sends every update.
-    #[schemars(range(min = *CONFLATE_MS.start(), max = *CONFLATE_MS.end()))]
-    conflate_ms: u64,
-    /// Time between two heartbeats, in milliseconds.
-    #[schemars(range(min = *HEARTBEAT_MS.start(), max = *HEARTBEAT_MS.end()))]
-    heartbeat_ms: u64,
+    #[serde(flatten)]
+    subscription: &'a LiveSubscription,
 }
 
 impl<'a> InForce<'a> {
@@ -53,11 +41,7 @@ impl<'a> InForce<'a> {
             recovered: resumed.map(|resumed| resumed.is_ok()),
             reason: resumed.and_then(Result::err),
             follows: subscription.filter.follows(),
-            filter: &subscription.filter,
-            events: subscription.kinds,
-            markets: &subscription.markets,
-            conflate_ms: subscription.conflate_ms,
-            heartbeat_ms: subscription.heartbeat_ms,
+            subscription,
         }
     }
 }
@@ -74,6 +58,9 @@ pub(crate) enum ServerMessage<'a> {
         epoch: &'a str,
         /// Whether the service receives what happens.
         feed: FeedHealth,
+        /// All messages that a replay can play; only in a replay that has any.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        replay: Option<PlaybackSpan>,
         #[serde(flatten)]
         in_force: InForce<'a>,
     },
@@ -101,16 +88,14 @@ pub(crate) enum ServerMessage<'a> {
         /// known, as before the first event.
         recorded_at: String,
         /// RFC 3339, to the microsecond.
-        #[schemars(extend("format" = "date-time"))]
-        server_time: String,
+        server_time: Moment,
         /// Whether the service receives what happens.
         feed: FeedHealth,
     },
     /// The state of a source has changed.
     FeedUpdate {
         /// RFC 3339, to the microsecond.
-        #[schemars(extend("format" = "date-time"))]
-        server_time: String,
+        server_time: Moment,
         /// Whether the service receives what happens.
         feed: FeedHealth,
     },
@@ -159,7 +144,7 @@ pub(crate) enum ServerMessage<'a> {
     },
 }
 
-/// The current time for messages, RFC 3339 to the microsecond.
-pub(super) fn server_time() -> String {
-    events::Moment::from(crate::clock::now()).to_string()
+/// The current time for messages.
+pub(super) fn server_time() -> Moment {
+    crate::clock::now().into()
 }

@@ -27,7 +27,7 @@ use super::close_reason::CloseReason;
 use super::context::{ClientGuard, LiveContext};
 use super::followers::Followers;
 use super::new_client::NewClient;
-use super::session::{Session, SessionContext};
+use super::session::Session;
 use crate::accounts::KeyId;
 use crate::feed::{Position, Topic};
 use crate::health::{Liveness, SourceHealth};
@@ -55,8 +55,7 @@ struct Client {
 type ClientCell = Rc<RefCell<Client>>;
 
 struct Shard {
-    context: LiveContext,
-    session_context: SessionContext,
+    context: Rc<LiveContext>,
     clients: RefCell<Slab<ClientCell>>,
     followers: RefCell<Followers>,
     /// The timer of each client. Entries of timers that were rescheduled remain until they are due.
@@ -80,18 +79,13 @@ pub(super) fn run(
     new_clients: NewClients,
     turns: Arc<Semaphore>,
 ) {
-    let session_context = SessionContext {
-        feed: context.feed.clone(),
-        metrics: Arc::clone(&context.metrics),
-    };
     let shard = Rc::new(Shard {
         liveness: Cell::new(context.monitor.liveness()),
         sources: RefCell::default(),
         lost_keys: Cell::new(context.keys.losses()),
         delivered: Cell::new(FeedCursor::from(&context.feed.position())),
         turns,
-        context,
-        session_context,
+        context: Rc::new(context),
         clients: RefCell::default(),
         followers: RefCell::default(),
         timers: RefCell::default(),
@@ -137,18 +131,14 @@ impl Shard {
         }
         let trace = client.permit.trace;
         let health = self.context.monitor.health();
-        let session = Session::open(client, self.session_context.clone(), health, now);
+        let session = Session::open(client, Rc::clone(&self.context), health, now);
         let session = session.inspect_err(|error| {
             tracing::debug!(parent: &trace.span(), %error, "the connection could not be opened");
         });
         let Ok(mut session) = session else { return };
         // The key may have become invalid since the handshake, when this client was not among those that are checked.
-        let refusal = if session.permit.within_plan {
-            self.refusal(trace.key_id)
-        } else {
-            Some(CloseReason::TooManyConnections)
-        };
-        if let Some(reason) = refusal {
+        let excess = (!session.permit.within_plan).then_some(CloseReason::TooManyConnections);
+        if let Some(reason) = excess.or_else(|| self.refusal(trace.key_id)) {
             session.close(&reason, now);
         } else {
             session.advance(now);
@@ -224,8 +214,7 @@ impl Shard {
         };
         let head = tail.position.head;
         let batch = FeedBatch::new(delivered, tail);
-        let is_followed = self.deliver(&batch).await;
-        if is_followed {
+        if self.deliver(&batch).await {
             self.note_latency(&batch);
         }
         self.delivered.set(batch.end);
@@ -254,7 +243,8 @@ impl Shard {
     /// Notes how long ago the first event of a batch was recorded, once for all clients. So the batch costs a look-up,
     /// and a delivery nothing.
     fn note_latency(&self, batch: &FeedBatch) {
-        let Some(first) = batch.messages.first() else {
+        let first = batch.messages.first();
+        let Some(first) = first.filter(|_| !self.context.is_replay) else {
             return;
         };
         let generation = batch.end.generation;
@@ -285,10 +275,8 @@ impl Shard {
     fn followers_of(&self, topic: &Arc<Topic>) -> Rc<Vec<usize>> {
         self.followers.borrow_mut().get_or_insert(topic, || {
             let clients = self.clients.borrow();
-            let follows = |client: &ClientCell| {
-                let client = client.borrow();
-                client.session.subscription.filter.matches(topic)
-            };
+            let follows =
+                |client: &ClientCell| client.borrow().session.subscription.filter.matches(topic);
             let followers = clients.iter().filter(|(_, client)| follows(client));
             followers.map(|(id, _)| id).collect()
         })
@@ -375,12 +363,10 @@ impl Shard {
         let keys = &self.context.keys;
         let lost_keys = keys.losses();
         let leaving = self.context.metrics.sockets_open();
-        if keys.is_complete() && keys.is_stale() {
-            let reason = CloseReason::KeysStale { leaving };
-            self.for_each_session(|session| session.close(&reason, now));
-        }
-        if self.context.lag.should_leave() {
-            let reason = CloseReason::Lagging { leaving };
+        let is_stale = keys.is_complete() && keys.is_stale();
+        let stale = is_stale.then_some(CloseReason::KeysStale(leaving));
+        let lags = self.context.lag.should_leave();
+        if let Some(reason) = stale.or(lags.then_some(CloseReason::Lagging(leaving))) {
             self.for_each_session(|session| session.close(&reason, now));
         }
         if lost_keys != self.lost_keys.get() && keys.is_complete() {
@@ -410,8 +396,7 @@ impl Shard {
             self.admit(client, guard);
         }
         let now = Instant::now();
-        let leaving = self.context.metrics.sockets_open();
-        let reason = CloseReason::ServiceStopping { leaving };
+        let reason = CloseReason::ServiceStopping(self.context.metrics.sockets_open());
         self.for_each_session(|session| session.close(&reason, now));
         let mut tick = interval(TIMER_RESOLUTION);
         while !self.clients.borrow().is_empty() {

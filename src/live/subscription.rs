@@ -1,9 +1,12 @@
 //! [`LiveSubscription`]: what a client is sent, and how often.
 
+use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use events::{Moment, PoolCode};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::filter::{Filter, Follows, Kinds};
 use crate::feed::{Content, FeedMessage, Topic};
@@ -14,13 +17,21 @@ pub(crate) const CONFLATE_MS: RangeInclusive<u64> = 0..=60_000;
 pub(crate) const HEARTBEAT_MS: RangeInclusive<u64> = 1_000..=60_000;
 const HEARTBEAT_MS_DEFAULT: u64 = 5_000;
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub(crate) struct LiveSubscription {
+    /// The lists of the filter.
     pub(crate) filter: Filter,
+    /// The kinds of messages about races that are sent.
+    #[serde(rename = "events")]
     pub(crate) kinds: Kinds,
-    /// The markets whose quotes are sent.
+    /// The markets whose quotes are sent; left out if there is none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) markets: Vec<PoolCode>,
+    /// Minimum time between two odds messages of a race, in milliseconds; 0 sends every update.
+    #[schemars(range(min = *CONFLATE_MS.start(), max = *CONFLATE_MS.end()))]
     pub(crate) conflate_ms: u64,
+    /// Time between two heartbeats, in milliseconds.
+    #[schemars(range(min = *HEARTBEAT_MS.start(), max = *HEARTBEAT_MS.end()))]
     pub(crate) heartbeat_ms: u64,
 }
 
@@ -45,13 +56,20 @@ impl ResumePoint {
     }
 }
 
-/// A number of a subscription is out of range.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{name} is {} to {}, not {value}", range.start(), range.end())]
-pub(crate) struct OutOfRange {
-    name: &'static str,
-    value: u64,
-    range: RangeInclusive<u64>,
+/// Checks that a number is in a range.
+///
+/// # Errors
+/// Returns the reason if it is not.
+pub(super) fn check_range<T: PartialOrd + Display>(
+    name: &str,
+    value: T,
+    range: &RangeInclusive<T>,
+) -> Result<T, String> {
+    let (start, end) = (range.start(), range.end());
+    match range.contains(&value) {
+        true => Ok(value),
+        false => Err(format!("{name} is {start} to {end}, not {value}")),
+    }
 }
 
 impl Default for LiveSubscription {
@@ -100,22 +118,18 @@ impl LiveSubscription {
     /// Changes the values that are given.
     ///
     /// # Errors
-    /// Returns [`OutOfRange`] if a number is out of range.
+    /// Returns the reason if a number is out of range.
     pub(crate) fn set(
         &mut self,
         kinds: Option<Kinds>,
         conflate_ms: Option<u64>,
         heartbeat_ms: Option<u64>,
-    ) -> Result<(), OutOfRange> {
-        let checked = |name, value: u64, range: RangeInclusive<u64>| {
-            let in_range = range.contains(&value).then_some(value);
-            in_range.ok_or(OutOfRange { name, value, range })
-        };
+    ) -> Result<(), String> {
         self.kinds = kinds.unwrap_or(self.kinds);
         let conflate_ms = conflate_ms.unwrap_or(self.conflate_ms);
-        self.conflate_ms = checked("conflate_ms", conflate_ms, CONFLATE_MS)?;
+        self.conflate_ms = check_range("conflate_ms", conflate_ms, &CONFLATE_MS)?;
         let heartbeat_ms = heartbeat_ms.unwrap_or(self.heartbeat_ms);
-        self.heartbeat_ms = checked("heartbeat_ms", heartbeat_ms, HEARTBEAT_MS)?;
+        self.heartbeat_ms = check_range("heartbeat_ms", heartbeat_ms, &HEARTBEAT_MS)?;
         Ok(())
     }
 }

@@ -1,22 +1,24 @@
 //! [`NatsConfig`]: where NATS is and how to log in, and [`NatsAddress`]: that, parsed and read.
 
-use std::fmt;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use async_nats::rustls::RootCertStore;
 use async_nats::rustls::pki_types::CertificateDer;
 use async_nats::rustls::pki_types::pem::{self, PemObject};
 use async_nats::{ConnectOptions, ServerAddr};
+use parking_lot::Mutex;
 use percent_encoding::percent_decode_str;
 use url::Host;
 
-use super::error::LogError;
+use super::error::{LogError, LogResult};
 use super::replicas::Replicas;
 
-/// Where NATS is and how to log in.
-#[derive(Clone, Default)]
+/// Where NATS is and how to log in. `Debug` leaves out the URL, for its password.
+#[derive(derive_more::Debug, Clone, Default)]
 pub struct NatsConfig {
     /// One URL, or several separated by commas. May hold a password.
+    #[debug(skip)]
     pub url: String,
     /// The only authorities whose certificates are accepted, as a PEM file. By default those of the system.
     pub ca: Option<PathBuf>,
@@ -35,22 +37,12 @@ impl<T: Into<String>> From<T> for NatsConfig {
     }
 }
 
-/// Leaves out the URL, for its password.
-impl fmt::Debug for NatsConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NatsConfig")
-            .field("ca", &self.ca)
-            .field("creds", &self.creds)
-            .finish_non_exhaustive()
-    }
-}
-
 impl NatsConfig {
     /// A host that is reached without TLS and over a network, if there is one.
     ///
     /// # Errors
     /// Returns [`LogError::WrongAddress`] if one of the URLs is not a NATS URL.
-    pub fn plain_remote_host(&self) -> Result<Option<String>, LogError> {
+    pub fn plain_remote_host(&self) -> LogResult<Option<String>> {
         let address = NatsAddress::parse(self)?;
         let mut hosts = address.servers.iter().map(ServerAddr::host);
         let remote = hosts.find(|host| !is_loopback(host));
@@ -61,11 +53,11 @@ impl NatsConfig {
     ///
     /// # Errors
     /// Returns [`LogError::WrongAddress`] if one of the URLs is not a NATS URL, and [`LogError::WrongFile`].
-    pub fn describe(&self) -> Result<String, LogError> {
+    pub fn describe(&self) -> LogResult<String> {
         let address = NatsAddress::parse(self)?;
         address.secure(ConnectOptions::new())?;
         let tls = if address.needs_tls() { " with TLS" } else { "" };
-        let replicas = match address.replicas.count() {
+        let replicas = match self.replicas.count() {
             1 => String::new(),
             count => format!("; streams of {count} replicas"),
         };
@@ -81,22 +73,23 @@ fn is_loopback(host: &str) -> bool {
         Ok(Host::Ipv4(ip)) => ip.is_loopback(),
         Ok(Host::Ipv6(ip)) => ip.is_loopback(),
         // An IPv6 address without its brackets.
-        Err(_) => host
-            .parse()
-            .is_ok_and(|ip: std::net::IpAddr| ip.is_loopback()),
+        Err(_) => (host.parse()).is_ok_and(|ip: std::net::IpAddr| ip.is_loopback()),
     }
 }
 
-/// The servers of a NATS cluster, and the login for them.
+/// The servers of a NATS cluster, and the login for them. `Debug` leaves out the password.
+#[derive(derive_more::Debug)]
 pub(super) struct NatsAddress {
     /// Without credentials: the client library does not use those in an address, and logs them.
     pub(super) servers: Vec<ServerAddr>,
     /// User and password of the first address that has them, percent-decoded.
+    #[debug(skip)]
     pub(super) credentials: Option<(String, String)>,
-    ca: Option<PathBuf>,
-    creds: Option<PathBuf>,
-    /// The replicas of the streams that are created.
-    pub(super) replicas: Replicas,
+    /// For its files, and the replicas of the streams that are created.
+    pub(super) config: NatsConfig,
+    /// Why they cannot be reached, as it was logged since a connection was last up. The connections of a service share
+    /// it: all fail for one reason.
+    pub(super) failures: Mutex<BTreeSet<String>>,
 }
 
 impl NatsAddress {
@@ -104,7 +97,7 @@ impl NatsAddress {
     ///
     /// # Errors
     /// Returns [`LogError::WrongAddress`] if one of them is not a NATS URL.
-    pub(super) fn parse(config: &NatsConfig) -> Result<Self, LogError> {
+    pub(super) fn parse(config: &NatsConfig) -> LogResult<Self> {
         let parse = |url: &str| url.trim().parse::<ServerAddr>().ok();
         let servers: Option<Vec<_>> = config.url.split(',').map(parse).collect();
         let servers = servers.ok_or(LogError::WrongAddress)?;
@@ -113,9 +106,8 @@ impl NatsAddress {
         Ok(Self {
             servers: servers.ok_or(LogError::WrongAddress)?,
             credentials,
-            ca: config.ca.clone(),
-            creds: config.creds.clone(),
-            replicas: config.replicas,
+            config: config.clone(),
+            failures: Mutex::default(),
         })
     }
 
@@ -127,7 +119,7 @@ impl NatsAddress {
 
     /// Who logs in, for an error.
     pub(super) fn login(&self) -> String {
-        match (&self.creds, &self.credentials) {
+        match (&self.config.creds, &self.credentials) {
             (Some(file), _) => format!("the user in {}", file.display()),
             (None, Some((user, _))) => format!("the user {user:?}"),
             (None, None) => "an anonymous user".to_owned(),
@@ -137,20 +129,20 @@ impl NatsAddress {
     /// Whether all connections have to use TLS, also those to servers that another one names: somebody on the network
     /// could have it name one without TLS.
     fn needs_tls(&self) -> bool {
-        self.ca.is_some() || self.servers.iter().any(ServerAddr::tls_required)
+        self.config.ca.is_some() || self.servers.iter().any(ServerAddr::tls_required)
     }
 
     /// Adds the login and the TLS of the connection.
     ///
     /// # Errors
     /// Returns [`LogError::WrongFile`] if one of the files cannot be used.
-    pub(super) fn secure(&self, options: ConnectOptions) -> Result<ConnectOptions, LogError> {
+    pub(super) fn secure(&self, options: ConnectOptions) -> LogResult<ConnectOptions> {
         let mut options = options.require_tls(self.needs_tls());
-        if let Some(file) = &self.ca {
+        if let Some(file) = &self.config.ca {
             check_authorities(file).map_err(|reason| wrong_file("--nats-ca", file, &reason))?;
             options = options.add_root_certificates(file.clone());
         }
-        match (&self.creds, self.credentials.clone()) {
+        match (&self.config.creds, self.credentials.clone()) {
             (Some(file), _) => {
                 let read = std::fs::read_to_string(file);
                 let options = read.and_then(|creds| options.credentials(&creds));
@@ -181,18 +173,8 @@ fn check_authorities(file: &Path) -> Result<(), String> {
         let certificate = certificate.map_err(|error| error.to_string())?;
         roots.add(certificate).map_err(|error| error.to_string())?;
     }
-    let has_any = (!roots.is_empty()).then_some(());
-    has_any.ok_or_else(|| "it has no certificate in PEM form".to_owned())
-}
-
-/// Leaves out the password.
-impl fmt::Debug for NatsAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NatsAddress")
-            .field("servers", &self.servers)
-            .field("login", &self.login())
-            .finish_non_exhaustive()
-    }
+    let none = || "it has no certificate in PEM form".to_owned();
+    (!roots.is_empty()).then_some(()).ok_or_else(none)
 }
 
 fn without_credentials(server: &ServerAddr) -> Option<ServerAddr> {
@@ -214,10 +196,8 @@ pub(super) fn host_and_port(server: &ServerAddr) -> String {
 
 fn credentials(server: &ServerAddr) -> Option<(String, String)> {
     let decode = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
-    Some((
-        decode(server.username()?),
-        decode(server.password().unwrap_or_default()),
-    ))
+    let password = decode(server.password().unwrap_or_default());
+    Some((decode(server.username()?), password))
 }
 
 #[cfg(test)]

@@ -58,10 +58,8 @@ impl Log {
             ticks.tick().await;
             for source in up() {
                 let subject = format!("{ALIVE}{source}");
-                let sent = self
-                    .server
-                    .publish_core(subject, HeaderMap::new(), Vec::new());
-                if let Err(error) = sent.await {
+                let headers = HeaderMap::new();
+                if let Err(error) = self.server.publish_core(subject, headers, Vec::new()).await {
                     return tracing::warn!(%error, %source, "the source cannot show that it is alive");
                 }
             }

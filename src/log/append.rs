@@ -11,6 +11,7 @@ use async_nats::jetstream::context::{PublishError, PublishErrorKind};
 use async_nats::jetstream::publish::PublishAck;
 use async_nats::jetstream::{self, ErrorCode};
 use async_nats::{HeaderMap, HeaderValue};
+use bytes::Bytes;
 use events::{Envelope, Moment};
 use futures::stream::FuturesOrdered;
 use futures::{FutureExt, StreamExt};
@@ -21,8 +22,7 @@ use uuid::Uuid;
 
 use super::backoff::{Attempts, Backoff};
 use super::connection::Log;
-use super::error::LogError;
-use super::one_shot::OneShotConnection;
+use super::error::{LogError, LogResult};
 use super::server::Ack;
 use super::stream::{RACING, StreamName};
 
@@ -52,6 +52,16 @@ impl Outgoing {
         Self {
             subject: envelope.event.subject().to_string(),
             id: envelope.message_id().to_string(),
+            payload,
+        }
+    }
+
+    /// A message with a new id: the server takes it for no repetition of another one.
+    pub fn once(subject: String, payload: Vec<u8>) -> Self {
+        let id = Uuid::now_v7().to_string();
+        Self {
+            subject,
+            id,
             payload,
         }
     }
@@ -94,7 +104,7 @@ pub struct Appender {
     /// One of these is a failure.
     has_failed: Arc<AtomicBool>,
     /// Where messages are sent if more than one may be in flight: all of these.
-    connection: Option<OneShotConnection>,
+    connection: Option<Log>,
     acknowledged: Vec<Appended>,
 }
 
@@ -107,7 +117,7 @@ struct InFlight {
 }
 
 /// The acknowledgement to come of a message, and the connection that it was sent on.
-struct PendingAck {
+pub(super) struct PendingAck {
     ack: Ack,
     log: Log,
     connection_number: u64,
@@ -127,31 +137,38 @@ impl Log {
         }
     }
 
+    /// Sends a message.
+    pub(super) async fn publish(
+        &self,
+        subject: String,
+        headers: HeaderMap,
+        payload: Bytes,
+    ) -> LogResult<PendingAck> {
+        let connection_number = self.connection_number();
+        let sent = self.server.publish(subject, headers, payload).await;
+        Ok(PendingAck {
+            ack: sent.map_err(|error| failure(self, &error))?,
+            log: self.clone(),
+            connection_number,
+        })
+    }
+
     /// Appends one message and awaits its acknowledgement.
     ///
     /// # Errors
     /// As [`Appender::append`].
-    pub async fn append(&self, outgoing: Outgoing) -> Result<Appended, LogError> {
-        self.appender(1).send_with_retries(&outgoing, None).await
+    pub async fn append(&self, outgoing: Outgoing) -> LogResult<Appended> {
+        self.appender(1).deliver(&outgoing, None).await
     }
 
-    /// Appends one message and awaits its acknowledgement, without retries.
+    /// Appends one message and awaits its acknowledgement, without retries. `after` is the sequence that the last
+    /// message on its subject must have, 0 for none.
     ///
     /// # Errors
     /// Returns the [`LogError`] of the first failure.
-    pub async fn append_once(&self, outgoing: &Outgoing) -> Result<Appended, LogError> {
-        let sent = self.appender(1).send(outgoing, None).await;
-        await_ack(outgoing, sent).await
-    }
-
-    /// As [`Log::append_expecting`], without retries.
-    pub(super) async fn append_once_expecting(
-        &self,
-        outgoing: &Outgoing,
-        last_seq: u64,
-    ) -> Result<Appended, LogError> {
-        let sent = self.appender(1).send(outgoing, Some(last_seq)).await;
-        await_ack(outgoing, sent).await
+    pub async fn append_once(&self, message: &Outgoing, after: Option<u64>) -> LogResult<Appended> {
+        let sent = self.appender(1).send(message, after).await;
+        await_ack(&message.subject, sent).await
     }
 
     /// Appends one message if the last one on its subject has the sequence `last_seq`, 0 for none, and awaits its
@@ -164,17 +181,17 @@ impl Log {
         stream: StreamName,
         outgoing: Outgoing,
         last_seq: u64,
-    ) -> Result<Appended, LogError> {
+    ) -> LogResult<Appended> {
         let mut appender = self.appender(1);
         let mut attempts = Attempts::new(BACKOFF, RETRY_FOR);
         loop {
-            match appender.send_with_retries(&outgoing, Some(last_seq)).await {
+            match appender.deliver(&outgoing, Some(last_seq)).await {
                 Err(LogError::Conflict) => {}
                 outcome => return outcome,
             }
             // Where the first acknowledgement was lost, a retry conflicts with the message itself.
             match self.last_of_leader(stream, &outgoing.subject).await {
-                Ok(Some(last)) if last.id == outgoing.id => {
+                Ok(Some(last)) if last.id() == outgoing.id => {
                     return Ok(Appended {
                         seq: last.seq,
                         duplicate: true,
@@ -200,7 +217,7 @@ impl Appender {
     /// # Errors
     /// Returns the error of this message or of an earlier one: [`LogError::TooLarge`] and [`LogError::Denied`] at once,
     /// any other after a minute of retries.
-    pub async fn append(&mut self, outgoing: Outgoing) -> Result<(), LogError> {
+    pub async fn append(&mut self, outgoing: Outgoing) -> LogResult<()> {
         let quote = QuoteContent::of(&outgoing);
         while self.in_flight.len() >= self.window
             || self.must_wait(&outgoing.subject, quote.as_ref())
@@ -217,20 +234,16 @@ impl Appender {
             self.flush().await?;
         }
         match self.send(&outgoing, None).await {
-            Ok(PendingAck {
-                ack,
-                connection_number,
-                ..
-            }) => {
+            Ok(pending) => {
                 let has_failed = Arc::clone(&self.has_failed);
-                let ack = ack.inspect(move |ack| {
+                let ack = pending.ack.inspect(move |ack| {
                     has_failed.fetch_or(ack.is_err(), Ordering::Relaxed);
                 });
                 self.acks.push_back(Box::pin(ack));
                 self.in_flight.push_back(InFlight {
                     outgoing,
                     quote,
-                    connection_number,
+                    connection_number: pending.connection_number,
                 });
             }
             Err(error) => {
@@ -238,7 +251,7 @@ impl Appender {
                 if error.is_permanent() {
                     return Err(error);
                 }
-                let appended = self.send_with_retries(&outgoing, None).await?;
+                let appended = self.deliver(&outgoing, None).await?;
                 self.acknowledged.push(appended);
             }
         }
@@ -262,7 +275,7 @@ impl Appender {
     ///
     /// # Errors
     /// As [`Appender::append`].
-    pub async fn flush(&mut self) -> Result<(), LogError> {
+    pub async fn flush(&mut self) -> LogResult<()> {
         while !self.in_flight.is_empty() {
             self.await_oldest().await?;
         }
@@ -274,24 +287,21 @@ impl Appender {
     ///
     /// # Errors
     /// As [`Appender::append`].
-    pub async fn finish(mut self) -> Result<Vec<Appended>, LogError> {
+    pub async fn finish(mut self) -> LogResult<Vec<Appended>> {
         self.flush().await?;
         Ok(self.acknowledged)
     }
 
-    async fn await_oldest(&mut self) -> Result<(), LogError> {
+    async fn await_oldest(&mut self) -> LogResult<()> {
         let outcome = self.outcome_of_oldest().await;
         self.complete_oldest(outcome).await
     }
 
     /// What becomes of the oldest message in flight. With a lost connection all of them are lost.
-    async fn outcome_of_oldest(&mut self) -> Result<Appended, LogError> {
-        let connection = self.connection.as_ref();
-        let log = connection.map_or(&self.log, OneShotConnection::log);
-        let connection_number = self
-            .in_flight
-            .front()
-            .map_or(0, |oldest| oldest.connection_number);
+    async fn outcome_of_oldest(&mut self) -> LogResult<Appended> {
+        let log = self.connection.as_ref().unwrap_or(&self.log);
+        let oldest = self.in_flight.front();
+        let connection_number = oldest.map_or(0, |oldest| oldest.connection_number);
         let is_sent = |denied: &str| {
             let mut in_flight = self.in_flight.iter();
             in_flight.any(|message| message.outgoing.subject == denied)
@@ -308,18 +318,11 @@ impl Appender {
     }
 
     /// Takes the oldest message out of flight.
-    async fn complete_oldest(
-        &mut self,
-        outcome: Result<Appended, LogError>,
-    ) -> Result<(), LogError> {
+    async fn complete_oldest(&mut self, outcome: LogResult<Appended>) -> LogResult<()> {
         let Some(InFlight { outgoing, .. }) = self.in_flight.pop_front() else {
             return Ok(());
         };
-        let outcome = match outcome {
-            Ok(appended) => check_own(&self.log, &outgoing, appended).await,
-            Err(error) => Err(error),
-        };
-        match outcome {
+        match check_own(&self.log, &outgoing.subject, outcome).await {
             Ok(appended) => self.acknowledged.push(appended),
             Err(error) if error.is_permanent() => return Err(error),
             Err(error) => self.resend(outgoing, error).await?,
@@ -328,7 +331,7 @@ impl Appender {
     }
 
     /// Awaits everything in flight, then sends what failed again, in order.
-    async fn resend(&mut self, first: Outgoing, error: LogError) -> Result<(), LogError> {
+    async fn resend(&mut self, first: Outgoing, error: LogError) -> LogResult<()> {
         // In the order of the messages, as their acknowledgements are returned.
         let mut outcomes = vec![Err(first)];
         while !self.in_flight.is_empty() {
@@ -336,12 +339,11 @@ impl Appender {
             let Some(InFlight { outgoing, .. }) = self.in_flight.pop_front() else {
                 break;
             };
-            let outcome = match outcome {
-                Ok(appended) => check_own(&self.log, &outgoing, appended).await,
+            let outcome = check_own(&self.log, &outgoing.subject, outcome).await;
+            match outcome {
                 Err(error) if error.is_permanent() => return Err(error),
-                Err(error) => Err(error),
-            };
-            outcomes.push(outcome.map_err(|_| outgoing));
+                outcome => outcomes.push(outcome.map_err(|_| outgoing)),
+            }
         }
         self.has_failed.store(false, Ordering::Relaxed);
         let failed = outcomes.iter().filter(|outcome| outcome.is_err()).count();
@@ -349,7 +351,7 @@ impl Appender {
         for outcome in outcomes {
             let appended = match outcome {
                 Ok(appended) => appended,
-                Err(outgoing) => self.send_with_retries(&outgoing, None).await?,
+                Err(outgoing) => self.deliver(&outgoing, None).await?,
             };
             self.acknowledged.push(appended);
         }
@@ -357,23 +359,19 @@ impl Appender {
     }
 
     /// Sends a message until it is acknowledged, for a minute; under another id if its own is taken.
-    async fn send_with_retries(
-        &mut self,
-        outgoing: &Outgoing,
-        expected_last_seq: Option<u64>,
-    ) -> Result<Appended, LogError> {
+    async fn deliver(&mut self, outgoing: &Outgoing, after: Option<u64>) -> LogResult<Appended> {
         let mut attempts = Attempts::new(BACKOFF, RETRY_FOR);
         let mut under_another_id = None;
         loop {
             let outgoing = under_another_id.as_ref().unwrap_or(outgoing);
-            let sent = self.send(outgoing, expected_last_seq).await;
-            match await_ack(outgoing, sent).await {
+            let sent = self.send(outgoing, after).await;
+            match await_ack(&outgoing.subject, sent).await {
                 Err(error @ LogError::IdTaken(_)) if under_another_id.is_none() => {
                     tracing::warn!(%error, "publishing under another id");
-                    under_another_id = Some(Outgoing {
-                        id: Uuid::now_v7().to_string(),
-                        ..outgoing.clone()
-                    });
+                    let Outgoing {
+                        subject, payload, ..
+                    } = outgoing.clone();
+                    under_another_id = Some(Outgoing::once(subject, payload));
                 }
                 Err(error) if !error.is_permanent() && attempts.wait().await => {}
                 outcome => return outcome,
@@ -381,49 +379,32 @@ impl Appender {
         }
     }
 
-    async fn send(
-        &mut self,
-        outgoing: &Outgoing,
-        expected_last_seq: Option<u64>,
-    ) -> Result<PendingAck, LogError> {
-        let log = self.connected().await?.clone();
+    async fn send(&mut self, outgoing: &Outgoing, after: Option<u64>) -> LogResult<PendingAck> {
+        let log = self.connected().await?;
         let mut headers = HeaderMap::new();
         headers.insert(NATS_MESSAGE_ID, outgoing.id.as_str());
-        if let Some(last_seq) = expected_last_seq {
-            let last_seq = HeaderValue::from(last_seq);
-            headers.insert(NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, last_seq);
+        if let Some(seq) = after.map(HeaderValue::from) {
+            headers.insert(NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, seq);
         }
-        let connection_number = log.connection_number();
-        let payload = outgoing.payload.clone();
-        let sent = log
-            .server
-            .publish(outgoing.subject.clone(), headers, payload);
-        let sent = sent.await;
-        match sent {
-            Ok(ack) => Ok(PendingAck {
-                ack,
-                log,
-                connection_number,
-            }),
-            Err(error) => Err(failure(&log, &error)),
-        }
+        let (subject, payload) = (outgoing.subject.clone(), outgoing.payload.clone());
+        log.publish(subject, headers, payload.into()).await
     }
 
     /// The connection for the next message. With one message at a time nothing can be overtaken, so the log's own will
     /// do. A lost one is kept while messages are in flight: on another one, the next would overtake them.
-    async fn connected(&mut self) -> Result<&Log, LogError> {
+    async fn connected(&mut self) -> LogResult<&Log> {
         if self.window == 1 {
             return Ok(&self.log);
         }
         let may_connect = self.in_flight.is_empty();
         // Taken out while it connects: the caller may drop this future.
         let usable = self.connection.take();
-        let usable = usable.filter(|old| !may_connect || !old.is_lost());
+        let usable = usable.filter(|old| !may_connect || old.status.borrow().up);
         let connection = match usable {
             Some(connection) => connection,
-            None => OneShotConnection::open(&self.log).await?,
+            None => self.log.connect_one_shot().await?,
         };
-        Ok(self.connection.insert(connection).log())
+        Ok(self.connection.insert(connection))
     }
 }
 
@@ -478,48 +459,34 @@ impl QuoteRunner {
 }
 
 /// Waits for an acknowledgement until the connection is lost, and the acknowledgement with it.
-async fn await_ack(
-    outgoing: &Outgoing,
-    sent: Result<PendingAck, LogError>,
-) -> Result<Appended, LogError> {
-    let PendingAck {
-        ack,
-        log,
-        connection_number,
-    } = sent?;
+pub(super) async fn await_ack(subject: &str, sent: LogResult<PendingAck>) -> LogResult<Appended> {
+    let pending = sent?;
+    let log = &pending.log;
     let appended = tokio::select! {
         biased;
-        ack = ack => acknowledged(&log, ack),
-        denied = log.permissions.denied(|subject| subject == outgoing.subject) => Err(denied),
-        () = log.lost(connection_number) => Err(connection_lost()),
+        ack = pending.ack => acknowledged(log, ack),
+        denied = log.permissions.denied(|denied| denied == subject) => Err(denied),
+        () = log.lost(pending.connection_number) => Err(connection_lost()),
     };
-    check_own(&log, outgoing, appended?).await
+    check_own(log, subject, appended).await
 }
 
 /// Checks that the log has this message, and not another one under its id. The server looks for the id on all subjects,
 /// and all feeders write to one stream.
 ///
 /// # Errors
-/// Returns [`LogError::IdTaken`], and the error of the request.
-async fn check_own(
-    log: &Log,
-    outgoing: &Outgoing,
-    appended: Appended,
-) -> Result<Appended, LogError> {
-    let is_shared = outgoing
-        .subject
-        .starts_with(events::SUBJECTS.trim_end_matches('>'));
-    if !appended.duplicate || !is_shared {
-        return Ok(appended);
-    }
-    if log.is_on(RACING, &outgoing.subject, appended.seq).await? {
+/// Returns [`LogError::IdTaken`], the error of the request, and that of the outcome.
+async fn check_own(log: &Log, subject: &str, outcome: LogResult<Appended>) -> LogResult<Appended> {
+    let appended = outcome?;
+    let is_shared = subject.starts_with(events::SUBJECTS.trim_end_matches('>'));
+    if !appended.duplicate || !is_shared || log.is_on(RACING, subject, appended.seq).await? {
         Ok(appended)
     } else {
-        Err(LogError::IdTaken(outgoing.subject.clone()))
+        Err(LogError::IdTaken(subject.to_owned()))
     }
 }
 
-fn acknowledged(log: &Log, ack: Result<PublishAck, PublishError>) -> Result<Appended, LogError> {
+fn acknowledged(log: &Log, ack: Result<PublishAck, PublishError>) -> LogResult<Appended> {
     let ack = ack.map_err(|error| failure(log, &error))?;
     Ok(Appended {
         seq: ack.sequence,
@@ -532,7 +499,7 @@ fn connection_lost() -> LogError {
 }
 
 /// The failure of a message.
-pub(super) fn failure(log: &Log, error: &PublishError) -> LogError {
+fn failure(log: &Log, error: &PublishError) -> LogError {
     match error.kind() {
         PublishErrorKind::MaxPayloadExceeded => LogError::TooLarge,
         PublishErrorKind::WrongLastSequence => LogError::Conflict,

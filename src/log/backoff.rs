@@ -38,7 +38,6 @@ impl Backoff {
 }
 
 /// The attempts at one operation, with a back-off between them, until a deadline.
-#[derive(Debug)]
 pub(super) struct Attempts {
     backoff: Backoff,
     deadline: Instant,

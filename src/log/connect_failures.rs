@@ -1,12 +1,11 @@
-//! [`ConnectFailures`]: logs why NATS cannot be reached, once for each reason.
+//! [`ConnectAttempts`]: logs why NATS cannot be reached, once for each reason.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use async_nats::{ConnectErrorKind, ConnectOptions, Server};
-use parking_lot::Mutex;
+use async_nats::{ConnectErrorKind, ConnectOptions, Server, ServerAddr};
 use tokio::time::timeout;
 
 use super::address::{NatsAddress, host_and_port};
@@ -21,70 +20,44 @@ const UNRESOLVED: &str = "the host name cannot be resolved";
 /// Reasons that are remembered: more than the servers of a cluster have. A server could announce others without end.
 const REASONS_MAX: usize = 64;
 
-/// Why NATS cannot be reached, as it was logged since a connection was last up. The connections of a service share it:
-/// both fail for one reason.
-#[derive(Debug)]
-pub(super) struct ConnectFailures {
-    login: String,
-    servers: BTreeSet<String>,
-    logged: Mutex<BTreeSet<String>>,
-}
-
 /// The attempts of one connection.
 #[derive(Debug, Clone)]
 pub(super) struct ConnectAttempts {
-    failures: Arc<ConnectFailures>,
+    address: Arc<NatsAddress>,
     /// Whether an attempt was made since the connection was last up.
     tried: Arc<AtomicBool>,
 }
 
-impl ConnectFailures {
-    pub(super) fn new(address: &NatsAddress) -> Self {
-        Self {
-            login: address.login(),
-            servers: address.servers.iter().map(host_and_port).collect(),
-            logged: Mutex::default(),
-        }
+impl ConnectAttempts {
+    pub(super) fn new(address: Arc<NatsAddress>) -> Self {
+        let tried = Arc::default();
+        Self { address, tried }
     }
 
-    fn log(&self, reason: String) {
-        let mut logged = self.logged.lock();
+    /// Logs a reason, unless it was logged since a connection was last up.
+    fn log(&self, reasons: BTreeSet<String>) {
+        let reason = Vec::from_iter(reasons).join("; ");
+        let mut logged = self.address.failures.lock();
         if logged.contains(&reason) {
             return;
         }
-        let rejects_login = [
-            ConnectErrorKind::AuthorizationViolation,
-            ConnectErrorKind::Authentication,
-        ];
-        if rejects_login
-            .iter()
-            .any(|kind| reason.contains(&kind.to_string()))
-        {
+        let names = |kind: ConnectErrorKind| reason.contains(&kind.to_string());
+        let is_denied = names(ConnectErrorKind::AuthorizationViolation);
+        if is_denied || names(ConnectErrorKind::Authentication) {
             tracing::error!(
-                login = self.login,
+                login = self.address.login(),
                 reason,
                 "NATS rejects the login; check the user and password in --nats, or the file of --nats-creds, against \
                  the configuration of nats-server; trying again"
             );
         } else {
-            tracing::warn!(
-                reason,
-                "NATS cannot be reached; trying again until it answers"
-            );
+            let unreachable = "NATS cannot be reached; trying again until it answers";
+            tracing::warn!(reason, "{unreachable}");
         }
         if logged.len() >= REASONS_MAX {
             logged.clear();
         }
         logged.insert(reason);
-    }
-}
-
-impl ConnectAttempts {
-    pub(super) fn new(failures: Arc<ConnectFailures>) -> Self {
-        Self {
-            failures,
-            tried: Arc::default(),
-        }
     }
 
     /// Has the client library report each attempt.
@@ -103,40 +76,32 @@ impl ConnectAttempts {
             // The errors are those of an earlier loss of the connection.
             return;
         }
-        let text =
-            |server: &Server, error: &str| format!("{}: {error}", host_and_port(&server.addr));
         let failed = servers.iter();
-        let failed = failed.filter_map(|server| Some(text(server, server.last_error.as_deref()?)));
+        let failed = failed.filter_map(|of| Some(reason(&of.addr, of.last_error.as_deref()?)));
         let mut failed: BTreeSet<_> = failed.collect();
         if failed.is_empty() {
             // The library notes no error of DNS.
-            failed = servers
-                .iter()
-                .map(|server| text(server, UNRESOLVED))
-                .collect();
+            let unresolved = servers.iter().map(|of| reason(&of.addr, UNRESOLVED));
+            failed = unresolved.collect();
         }
-        self.failures.log(join(failed));
+        self.log(failed);
     }
 
     pub(super) fn succeeded(&self) {
         self.tried.store(false, Ordering::Relaxed);
-        self.failures.logged.lock().clear();
+        self.address.failures.lock().clear();
     }
 
     /// Logs that the first attempt takes long: the library reports it only once it has failed.
     pub(super) async fn watch_first(self, connected: impl Future) {
         let is_late = timeout(NO_ANSWER_AFTER, connected).await.is_err();
-        let failures = &self.failures;
-        if is_late && failures.logged.lock().is_empty() {
-            let late = failures
-                .servers
-                .iter()
-                .map(|server| format!("{server}: {TIMED_OUT}"));
-            failures.log(join(late.collect()));
+        if is_late && self.address.failures.lock().is_empty() {
+            let late = self.address.servers.iter().map(|of| reason(of, TIMED_OUT));
+            self.log(late.collect());
         }
     }
 }
 
-fn join(reasons: BTreeSet<String>) -> String {
-    Vec::from_iter(reasons).join("; ")
+fn reason(server: &ServerAddr, error: &str) -> String {
+    format!("{}: {error}", host_and_port(server))
 }

@@ -9,16 +9,16 @@ use async_nats::jetstream::{self, context};
 use async_nats::{ConnectErrorKind, ConnectOptions, Event, HeaderMap, Subscriber};
 use bytes::Bytes;
 use tokio::sync::{Notify, watch};
+use tokio::time::sleep;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::address::{NatsAddress, NatsConfig};
 use super::backoff::Backoff;
-use super::connect_failures::{ConnectAttempts, ConnectFailures};
-use super::error::{LogError, SERVER_VERSION_MIN, chain};
+use super::connect_failures::ConnectAttempts;
+use super::error::{LogError, LogResult, SERVER_VERSION_MIN, chain};
 use super::publish_permissions::{DenialSender, PublishPermissions};
-use super::server::{NatsClient, Server, ServerError};
-#[cfg(test)]
-use crate::simulation::server::Connection;
+use super::runtime::DetachedRuntime;
+use super::server::{Server, ServerError};
 
 /// How long one request to JetStream may take before it is tried again.
 pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
@@ -40,25 +40,18 @@ const NO_RESOURCE: &str = "requested JetStream resource does not exist";
 
 /// What the library makes of "no responders", and of no answer. In a cluster only the leader of a stream takes its
 /// messages and answers about it, and while a leader is elected nobody does.
-const NO_ANSWER: [&str; 4] = [
-    NO_RESOURCE,
-    "no stream found for given subject",
-    "no responders",
-    "timed out",
-];
+#[rustfmt::skip]
+const NO_ANSWER: [&str; 4] =
+    [NO_RESOURCE, "no stream found for given subject", "no responders", "timed out"];
 
 /// The codes of nats-server for a cluster, a stream or a consumer without a leader.
-const NO_LEADER: [&str; 4] = [
-    "error code 10008",
-    "error code 10009",
-    "error code 10118",
-    "error code 10119",
-];
+#[rustfmt::skip]
+const NO_LEADER: [&str; 4] = ["error code 10008", "error code 10009", "error code 10118", "error code 10119"];
 
 const RECONNECT: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(2));
 
 /// Whether the connection is up, and how often it was established.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ConnectionStatus {
     /// The connection is up.
     pub up: bool,
@@ -67,13 +60,6 @@ pub struct ConnectionStatus {
 }
 
 impl ConnectionStatus {
-    pub(crate) fn new() -> Self {
-        Self {
-            up: false,
-            number: 0,
-        }
-    }
-
     pub(crate) fn set_up(&mut self) {
         self.up = true;
         self.number += 1;
@@ -102,9 +88,10 @@ pub struct Log {
     pub(super) status: watch::Receiver<ConnectionStatus>,
     pub(super) permissions: PublishPermissions,
     pub(super) address: Arc<NatsAddress>,
-    pub(super) name: Arc<str>,
-    pub(super) failures: Arc<ConnectFailures>,
+    name: Arc<str>,
     mode: ConnectMode,
+    /// The client library's tasks for a one-shot connection. A client that does not reconnect ends only with them.
+    _runtime: Option<Arc<DetachedRuntime>>,
 }
 
 impl Log {
@@ -113,10 +100,9 @@ impl Log {
     /// # Errors
     /// Returns [`LogError::WrongAddress`], [`LogError::WrongFile`], [`LogError::Unreachable`],
     /// [`LogError::LoginRejected`] or [`LogError::TooOld`].
-    pub async fn connect(nats: impl Into<NatsConfig>, name: &str) -> Result<Self, LogError> {
-        let address = Arc::new(NatsAddress::parse(&nats.into())?);
-        let failures = Arc::new(ConnectFailures::new(&address));
-        let log = Self::open(address, failures, name.into(), ConnectMode::Now).await?;
+    pub async fn connect(nats: impl Into<NatsConfig>, name: &str) -> LogResult<Self> {
+        let address = NatsAddress::parse(&nats.into())?;
+        let log = Self::open(address.into(), name.into(), ConnectMode::Now).await?;
         log.check_version()?;
         Ok(log)
     }
@@ -125,34 +111,51 @@ impl Log {
     ///
     /// # Errors
     /// Returns [`LogError::WrongAddress`] if the URL is not valid, and [`LogError::WrongFile`].
-    pub async fn connect_in_background(nats: &NatsConfig, name: &str) -> Result<Self, LogError> {
-        let address = Arc::new(NatsAddress::parse(nats)?);
-        let failures = Arc::new(ConnectFailures::new(&address));
-        Self::open(address, failures, name.into(), ConnectMode::Background).await
+    pub async fn connect_in_background(nats: &NatsConfig, name: &str) -> LogResult<Self> {
+        let address = NatsAddress::parse(nats)?;
+        Self::open(address.into(), name.into(), ConnectMode::Background).await
     }
 
     /// Connects once more to the same servers in the background, as a client of another name.
     ///
     /// # Errors
     /// Returns [`LogError::WrongFile`].
-    pub async fn connect_again(&self, name: &str) -> Result<Self, LogError> {
+    pub async fn connect_again(&self, name: &str) -> LogResult<Self> {
         #[cfg(test)]
         if let Server::Simulated(connection) = &self.server {
             return Ok(Self::simulated(connection.again()));
         }
         let address = Arc::clone(&self.address);
-        let failures = Arc::clone(&self.failures);
-        Self::open(address, failures, name.into(), ConnectMode::Background).await
+        Self::open(address, name.into(), ConnectMode::Background).await
     }
 
-    pub(super) async fn open(
-        address: Arc<NatsAddress>,
-        failures: Arc<ConnectFailures>,
-        name: Arc<str>,
-        mode: ConnectMode,
-    ) -> Result<Self, LogError> {
-        let attempts = ConnectAttempts::new(Arc::clone(&failures));
-        let (status_sender, status) = watch::channel(ConnectionStatus::new());
+    /// Connects once more to the same servers. The connection ends when it breaks, together with the messages that are
+    /// buffered for it.
+    ///
+    /// A connection that reconnects first sends what was buffered meanwhile. That would overtake the messages that were
+    /// lost with the old connection and have to be sent again.
+    ///
+    /// # Errors
+    /// Returns [`LogError::Unreachable`] or [`LogError::LoginRejected`].
+    pub(super) async fn connect_one_shot(&self) -> LogResult<Self> {
+        #[cfg(test)]
+        if let Server::Simulated(connection) = &self.server {
+            return Ok(Self::simulated(connection.one_shot().await?));
+        }
+        let unreachable = |error: &dyn std::error::Error| LogError::Unreachable(error.to_string());
+        let runtime = DetachedRuntime::start("append", 1).map_err(|error| unreachable(&error))?;
+        let (address, name) = (Arc::clone(&self.address), Arc::clone(&self.name));
+        let connecting = (runtime.handle()).spawn(Self::open(address, name, ConnectMode::OneShot));
+        let mut log = connecting.await.map_err(|error| unreachable(&error))??;
+        // A whole window may wait for a disk.
+        log.server.set_timeout(ACK_TIMEOUT);
+        log._runtime = Some(Arc::new(runtime));
+        Ok(log)
+    }
+
+    async fn open(address: Arc<NatsAddress>, name: Arc<str>, mode: ConnectMode) -> LogResult<Self> {
+        let attempts = ConnectAttempts::new(Arc::clone(&address));
+        let (status_sender, status) = watch::channel(ConnectionStatus::default());
         let (denials, permissions) = PublishPermissions::new(&address.login());
         let lame_duck = Arc::new(Notify::new());
         let connected = Arc::new(AtomicBool::new(false));
@@ -202,52 +205,28 @@ impl Log {
         let jetstream = jetstream(&client);
         let leaving = tokio::spawn(leave(client.clone(), lame_duck));
         Ok(Self {
-            server: Server::Nats(NatsClient {
-                client,
-                jetstream,
-                _leaving: Arc::new(AbortOnDropHandle::new(leaving)),
-            }),
+            server: Server::new(client, jetstream, AbortOnDropHandle::new(leaving)),
             status,
             permissions,
             address,
             name,
-            failures,
             mode,
+            _runtime: None,
         })
-    }
-
-    /// A connection to the model of a server.
-    #[cfg(test)]
-    pub(crate) fn simulated(connection: Connection) -> Self {
-        let address = Arc::new(NatsAddress::parse(&"nats://model".into()).expect("a URL"));
-        let (_, permissions) = PublishPermissions::new("the model");
-        Self {
-            status: connection.status(),
-            permissions,
-            failures: Arc::new(ConnectFailures::new(&address)),
-            address,
-            name: "model".into(),
-            mode: connection.mode(),
-            server: Server::Simulated(connection),
-        }
     }
 
     /// Checks the server's version.
     ///
     /// # Errors
     /// Returns [`LogError::Unreachable`] before the first connection, and [`LogError::TooOld`].
-    pub(super) fn check_version(&self) -> Result<(), LogError> {
+    pub(super) fn check_version(&self) -> LogResult<()> {
         let found = self.server_version();
         if found.is_empty() {
-            return Err(LogError::Unreachable(
-                "no server has answered yet".to_owned(),
-            ));
+            let reason = "no server has answered yet".to_owned();
+            return Err(LogError::Unreachable(reason));
         }
-        if is_older(&found, SERVER_VERSION_MIN) {
-            Err(LogError::TooOld { found })
-        } else {
-            Ok(())
-        }
+        let is_new = parts(&found) >= SERVER_VERSION_MIN;
+        is_new.then_some(()).ok_or(LogError::TooOld { found })
     }
 
     /// The version of nats-server; empty before the first connection.
@@ -257,7 +236,7 @@ impl Log {
 
     /// Whether nats-server is older than a version, as far as its formats may differ.
     pub fn is_older_than(&self, version: &str) -> bool {
-        is_older(&self.server_version(), parts(version))
+        parts(&self.server_version()) < parts(version)
     }
 
     /// The status of the connection, to be watched.
@@ -270,21 +249,14 @@ impl Log {
     /// # Errors
     /// Returns [`LogError::Unreachable`] if the client cannot send it: the subject is not valid, the message is too
     /// large, or the connection is closed.
-    pub async fn publish_core(
-        &self,
-        subject: String,
-        id: &str,
-        payload: Vec<u8>,
-    ) -> Result<(), LogError> {
+    pub async fn publish_core(&self, subject: String, id: &str, payload: Vec<u8>) -> LogResult<()> {
         let mut status = self.status.clone();
         // An error means that the connection is closed, which the publish below reports.
         let _ = status.wait_for(|status| status.up).await;
         let mut headers = HeaderMap::new();
         headers.insert(NATS_MESSAGE_ID, id);
-        self.server
-            .publish_core(subject, headers, payload)
-            .await
-            .map_err(|error| LogError::Unreachable(error.to_string()))
+        let sent = self.server.publish_core(subject, headers, payload).await;
+        sent.map_err(|error| LogError::Unreachable(error.to_string()))
     }
 
     /// Sends everything that is buffered and closes the connection.
@@ -326,13 +298,22 @@ impl Log {
         }
     }
 
+    /// Waits for a time, or until a newer connection than that of this number is up.
+    pub(super) async fn pause(&self, connection_number: u64, time: Duration) {
+        tokio::select! {
+            biased;
+            () = sleep(time) => {}
+            () = self.reconnected(connection_number) => {}
+        }
+    }
+
     /// Sends a request to JetStream, and stops waiting when the server denies this user one of these parts of the API:
     /// a denied request gets no answer.
     pub(super) async fn request<T, E: Into<ServerError>>(
         &self,
         apis: &[&str],
         request: impl Future<Output = Result<T, E>>,
-    ) -> Result<T, LogError> {
+    ) -> LogResult<T> {
         // nats.conf maps some of the API to other subjects for feeders, which the server reports in lower case.
         let is_api = |subject: &str| {
             let subject = subject.to_uppercase();
@@ -346,22 +327,23 @@ impl Log {
     }
 
     pub(super) fn client(&self) -> &async_nats::Client {
-        &self.server.nats().client
+        self.server.client()
     }
 
     /// Publishes a request that several servers, or several messages, may answer.
-    pub(super) async fn request_many(
-        &self,
-        subject: String,
-        request: Bytes,
-    ) -> Result<Subscriber, LogError> {
+    pub(super) async fn request_many(&self, subject: String, body: Bytes) -> LogResult<Subscriber> {
         let client = self.client();
         let inbox = client.new_inbox();
         let answers = client.subscribe(inbox.clone()).await;
         let answers = answers.map_err(|error| self.jetstream_error(&error))?;
-        let sent = client.publish_with_reply(subject, inbox, request).await;
+        let sent = client.publish_with_reply(subject, inbox, body).await;
         sent.map_err(|error| self.jetstream_error(&error))?;
         Ok(answers)
+    }
+
+    /// A request that has no answer in time.
+    pub(super) fn timed_out(&self) -> LogError {
+        self.jetstream_error(&std::io::Error::from(std::io::ErrorKind::TimedOut))
     }
 
     /// An error of a request, as an error of the connection while that is down.
@@ -372,9 +354,8 @@ impl Log {
         if is_any(&NO_LEADER) || (is_up && self.is_clustered() && is_any(&NO_ANSWER)) {
             LogError::NoLeader(text)
         } else if is_any(&NO_JETSTREAM) {
-            LogError::JetStream(format!(
-                "{text}; does nats-server run with railbird's nats.conf?"
-            ))
+            let reason = format!("{text}; does nats-server run with railbird's nats.conf?");
+            LogError::JetStream(reason)
         } else if is_up {
             LogError::JetStream(text)
         } else {
@@ -388,7 +369,7 @@ impl Log {
     }
 
     /// Whether the server is one of a cluster, as far as the connection has shown.
-    pub(super) fn is_clustered(&self) -> bool {
+    pub(crate) fn is_clustered(&self) -> bool {
         self.server.is_clustered()
     }
 }
@@ -415,10 +396,6 @@ async fn leave(client: async_nats::Client, lame_duck: Arc<Notify>) {
 fn parts(version: &str) -> (u32, u32) {
     let mut numbers = version.split('.').map(|n| n.parse::<u32>().unwrap_or(0));
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
-}
-
-fn is_older(version: &str, than: (u32, u32)) -> bool {
-    parts(version) < than
 }
 
 /// Updates the status, and logs the event. A one-shot connection is part of an appender, which logs its loss; a command
@@ -461,5 +438,30 @@ fn handle_event(
             }
         }
         other => tracing::debug!(event = %other, "NATS client event"),
+    }
+}
+
+#[cfg(test)]
+mod testing {
+    use std::sync::Arc;
+
+    use super::{Log, NatsAddress, PublishPermissions, Server};
+    use crate::simulation::server::Connection;
+
+    impl Log {
+        /// A connection to the model of a server.
+        pub(crate) fn simulated(connection: Connection) -> Self {
+            let address = Arc::new(NatsAddress::parse(&"nats://model".into()).expect("a URL"));
+            let (_, permissions) = PublishPermissions::new("the model");
+            Self {
+                status: connection.status(),
+                permissions,
+                address,
+                name: "model".into(),
+                mode: connection.mode(),
+                _runtime: None,
+                server: Server::Simulated(connection),
+            }
+        }
     }
 }

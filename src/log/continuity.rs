@@ -11,14 +11,14 @@ use std::time::Duration;
 
 use projections::LogIdentity;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use super::backoff::Backoff;
 use super::connection::Log;
-use super::error::LogError;
-use super::position::{LogReplaced, ReadPosition, Suspicion};
+use super::error::{LogError, LogResult};
+use super::position::{Compared, LogReplaced, ReadPosition, Suspicion};
 use super::stream::{ACCOUNTS, ADDRESSES, BESIDE, LogState, RACING, StreamName};
 use crate::atomic_file::{read_json, replace_json};
 use crate::metrics;
@@ -44,8 +44,8 @@ pub struct Continuity(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     path: PathBuf,
-    /// How the file was found.
-    found: FoundFile,
+    /// Whether the file was found whole, not damaged; `None` if it was missing.
+    found_whole: Option<bool>,
     /// Whether a stream that the file does not name may be created; `None` until the views are known.
     creates_streams: watch::Sender<Option<bool>>,
     /// By the names of the streams.
@@ -54,16 +54,8 @@ struct Shared {
     divergences: watch::Sender<BTreeMap<&'static str, Divergence>>,
 }
 
-/// How the file of a data folder was found at the start.
-#[derive(Debug, Clone, Copy)]
-enum FoundFile {
-    Whole,
-    Damaged,
-    Missing,
-}
-
 /// A stream that does not continue what was read of it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Divergence {
     /// What was found.
     pub reason: String,
@@ -78,7 +70,7 @@ pub struct Divergence {
 }
 
 /// A stream that was found in the place of the one that was read.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FoundStream {
     /// Its identity.
     pub log: LogIdentity,
@@ -105,18 +97,18 @@ impl Continuity {
     /// Returns an I/O error if the file exists and cannot be read.
     pub fn open(data: &Path) -> io::Result<Self> {
         let path = data.join(FILE);
-        let (seen, found) = match read_json(&path) {
-            Ok(Some(seen)) => (seen, FoundFile::Whole),
-            Ok(None) => (BTreeMap::new(), FoundFile::Missing),
+        let (seen, found_whole) = match read_json(&path) {
+            Ok(Some(seen)) => (seen, Some(true)),
+            Ok(None) => (BTreeMap::new(), None),
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                 tracing::error!(path = %path.display(), %error, "the file of seen streams is damaged");
-                (BTreeMap::new(), FoundFile::Damaged)
+                (BTreeMap::new(), Some(false))
             }
             Err(error) => return Err(error),
         };
         Ok(Self(Arc::new(Shared {
             path,
-            found,
+            found_whole,
             creates_streams: watch::Sender::new(None),
             seen: watch::Sender::new(seen),
             divergences: watch::Sender::new(BTreeMap::new()),
@@ -125,11 +117,7 @@ impl Continuity {
 
     /// Notes the position of the views in their stream, if there are any. Streams are looked up from now on.
     pub fn begin(&self, checkpoint: Option<ReadPosition>) {
-        let creates_streams = match self.0.found {
-            FoundFile::Whole => true,
-            FoundFile::Damaged => false,
-            FoundFile::Missing => checkpoint.is_none(),
-        };
+        let creates_streams = self.0.found_whole.unwrap_or(checkpoint.is_none());
         if let Some(checkpoint) = checkpoint {
             self.note_views(&checkpoint);
         }
@@ -155,9 +143,8 @@ impl Continuity {
             let positions = seen.borrow_and_update().clone();
             let path = self.0.path.clone();
             let write = task::spawn_blocking(move || replace_json(&path, &positions));
-            let written = write
-                .await
-                .unwrap_or_else(|panic| Err(io::Error::other(panic)));
+            let written = write.await;
+            let written = written.unwrap_or_else(|panic| Err(io::Error::other(panic)));
             if let Err(error) = &written
                 && !failing
             {
@@ -201,11 +188,8 @@ impl Continuity {
         let mut accepted = BTreeMap::new();
         self.0.divergences.send_modify(|divergences| {
             for (stream, divergence) in &mut *divergences {
-                tracing::warn!(
-                    stream,
-                    reason = divergence.reason,
-                    "an operator accepted another history"
-                );
+                let reason = &divergence.reason;
+                tracing::warn!(stream, reason, "an operator accepted another history");
                 divergence.accepted = true;
             }
             // Here, because a follower removes them as soon as it sees that they are accepted.
@@ -245,11 +229,7 @@ impl Continuity {
         }
     }
 
-    async fn try_find(
-        &self,
-        log: &Log,
-        stream: StreamName,
-    ) -> Result<Result<LogState, LogReplaced>, LogError> {
+    async fn try_find(&self, log: &Log, stream: StreamName) -> Compared {
         log.check_version()?;
         let mut creates_streams = self.0.creates_streams.subscribe();
         // The sender lives as long as this.
@@ -290,7 +270,7 @@ impl Continuity {
             {
                 self.note(&ReadPosition::start_of(&state));
             }
-            wait(log, connection_number, CHECK_EVERY).await;
+            log.pause(connection_number, CHECK_EVERY).await;
         }
     }
 
@@ -319,7 +299,7 @@ impl Continuity {
             } else {
                 CREATE.delay(failures)
             };
-            wait(log, connection_number, time).await;
+            log.pause(connection_number, time).await;
         }
     }
 
@@ -343,13 +323,8 @@ impl Continuity {
 
     /// Waits until a stream continues what was read of it, or an operator accepts it as it is. Until then it is in
     /// [`divergences`](Self::divergences).
-    pub async fn resolve(
-        &self,
-        log: &Log,
-        stream: StreamName,
-        replaced: LogReplaced,
-    ) -> Resolution {
-        let mut reason = replaced.to_string();
+    pub async fn resolve(&self, log: &Log, stream: StreamName, found: LogReplaced) -> Resolution {
+        let mut reason = found.to_string();
         tracing::error!(
             reason,
             "the log has another history than the service; it waits for the old one or for `railbird log accept`"
@@ -383,11 +358,8 @@ impl Continuity {
         if let Resolution::Accepted(_) = resolution {
             metrics::log_reset(stream.name);
         }
-        tracing::info!(
-            stream = stream.name,
-            ?resolution,
-            "the log is followed again"
-        );
+        let stream = stream.name;
+        tracing::info!(stream, ?resolution, "the log is followed again");
         resolution
     }
 
@@ -403,7 +375,7 @@ impl Continuity {
     }
 
     /// Publishes what is found in place of a stream. Another finding needs another decision of the operator.
-    async fn report(&self, log: &Log, stream: StreamName, reason: &str) -> Result<(), LogError> {
+    async fn report(&self, log: &Log, stream: StreamName, reason: &str) -> LogResult<()> {
         let found = match log.state(stream).await {
             Ok(state) => Some(FoundStream {
                 log: state.identity,
@@ -432,7 +404,7 @@ impl Continuity {
     }
 
     /// Takes the stream as it is, if it is still the one that the operator accepted, and creates it if it is missing.
-    async fn adopt(&self, log: &Log, stream: StreamName) -> Result<Option<LogState>, LogError> {
+    async fn adopt(&self, log: &Log, stream: StreamName) -> LogResult<Option<LogState>> {
         let accepted = self.divergences().remove(stream.name).and_then(|d| d.found);
         let state = log.ensure(stream).await?;
         let is_other = accepted.is_some_and(|found| found.log != state.identity);
@@ -441,17 +413,6 @@ impl Continuity {
 }
 
 impl Divergence {
-    #[cfg(test)]
-    pub(crate) fn for_a_reason(reason: &str) -> Self {
-        Self {
-            reason: reason.to_owned(),
-            read: None,
-            found: None,
-            lost: None,
-            accepted: false,
-        }
-    }
-
     /// Whether another one found the same log.
     fn is_of_log(&self, other: &Self) -> bool {
         let identity = |of: &Self| of.found.as_ref().map(|found| found.log.clone());
@@ -471,23 +432,26 @@ fn lost(read: Option<&ReadPosition>, found: Option<&FoundStream>) -> Option<u64>
     }
 }
 
-/// Waits for a time, or until a newer connection than that of this number is up.
-async fn wait(log: &Log, connection_number: u64, time: Duration) {
-    tokio::select! {
-        biased;
-        () = sleep(time) => {}
-        () = log.reconnected(connection_number) => {}
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
 
     use projections::LogIdentity;
 
-    use super::{Continuity, FILE, FoundStream, lost, replace_json};
+    use super::{Continuity, Divergence, FILE, FoundStream, lost, replace_json};
     use crate::log::{ACCOUNTS, RACING, ReadPosition};
+
+    impl Divergence {
+        pub(crate) fn for_a_reason(reason: &str) -> Self {
+            Self {
+                reason: reason.to_owned(),
+                read: None,
+                found: None,
+                lost: None,
+                accepted: false,
+            }
+        }
+    }
 
     fn position(created: &str, seq: u64) -> ReadPosition {
         let log = LogIdentity {

@@ -10,10 +10,10 @@ use futures::StreamExt;
 use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 use super::connection::{Log, REQUEST_TIMEOUT};
-use super::error::LogError;
+use super::error::{LogError, LogResult};
 use super::settings::{Drift, drift};
 use super::stream::{ACCOUNTS, FOLLOWS_WITHIN, RACING, STREAMS, StreamName};
 use crate::metrics;
@@ -78,13 +78,8 @@ pub struct JetStreamServer {
 impl JetStreamServer {
     /// What it runs short of.
     fn shortages(self, name: &str) -> Vec<String> {
-        let Self {
-            storage,
-            storage_max,
-            reserved,
-            ..
-        } = self;
-        let full = is_nearly_full(storage, storage_max).then(|| {
+        let (storage_max, reserved) = (self.storage_max, self.reserved);
+        let full = is_nearly_full(self.storage, storage_max).then(|| {
             format!("nats-server {name} has less than 10 % of its storage left; full, it stops all streams")
         });
         let reserved = (storage_max > 0 && reserved > storage_max).then(|| {
@@ -110,9 +105,8 @@ impl Durability {
         if self.servers.is_empty() {
             risks.push(UNKNOWN_SYNC.to_owned());
         }
-        let lazy: Vec<&str> = (self.servers.iter().filter(|(_, syncs)| !**syncs))
-            .map(|(name, _)| name.as_str())
-            .collect();
+        let lazy = self.servers.iter().filter(|(_, syncs)| !**syncs);
+        let lazy: Vec<&str> = lazy.map(|(name, _)| name.as_str()).collect();
         if !lazy.is_empty() {
             risks.push(format!(
                 "nats-server acknowledges events before they are on disk: set `sync_interval: always` in the configuration of {}",
@@ -121,9 +115,8 @@ impl Durability {
         }
         for (stream, drift) in &self.drift {
             for Drift { setting, .. } in drift.iter().filter(|drift| drift.loses_events) {
-                risks.push(format!(
-                    "the stream {stream} can lose events: its {setting}"
-                ));
+                let risk = format!("the stream {stream} can lose events: its {setting}");
+                risks.push(risk);
             }
         }
         risks
@@ -158,10 +151,7 @@ impl Log {
                     RETRY
                 }
             };
-            tokio::select! {
-                () = sleep(wait) => {}
-                () = self.reconnected(connection_number) => {}
-            }
+            self.pause(connection_number, wait).await;
         }
     }
 
@@ -169,12 +159,9 @@ impl Log {
     ///
     /// # Errors
     /// Returns a [`LogError`] if no server answers. Servers that hide their settings are no error.
-    pub async fn durability(&self) -> Result<Durability, LogError> {
-        let NatsServers {
-            expected,
-            answering,
-            ..
-        } = self.servers().await?;
+    pub async fn durability(&self) -> LogResult<Durability> {
+        let servers = self.servers().await?;
+        let (expected, answering) = (servers.expected, servers.answering);
         metrics::set("railbird_nats_servers_expected", expected as f64);
         metrics::set("railbird_nats_servers_answering", answering.len() as f64);
         // A server without a name has another one after each start, so the names are no labels.
@@ -183,18 +170,15 @@ impl Log {
         };
         if let Some(fullest) = answering.values().max_by_key(usage) {
             metrics::set("railbird_nats_storage_bytes", fullest.storage as f64);
-            metrics::set(
-                "railbird_nats_storage_bytes_max",
-                fullest.storage_max as f64,
-            );
+            let bytes_max = fullest.storage_max as f64;
+            metrics::set("railbird_nats_storage_bytes_max", bytes_max);
         }
         let mut found = Durability::default();
         if answering.len() < expected {
             let names: Vec<&str> = answering.keys().map(String::as_str).collect();
             let (count, names) = (names.len(), names.join(", "));
-            (found.away).push(format!(
-                "{count} of {expected} nats-servers answer: {names}"
-            ));
+            let missing = format!("{count} of {expected} nats-servers answer: {names}");
+            (found.away).push(missing);
         }
         for (name, server) in answering {
             found.nearly_full.extend(server.shortages(&name));
@@ -216,11 +200,7 @@ impl Log {
 
     /// Adds the settings of a stream that are not those that railbird creates it with, whether it is nearly full, and
     /// the servers that do not follow its leader. Notes its size in the metrics.
-    async fn check_stream(
-        &self,
-        stream: StreamName,
-        found: &mut Durability,
-    ) -> Result<(), LogError> {
+    async fn check_stream(&self, stream: StreamName, found: &mut Durability) -> LogResult<()> {
         let name = stream.name;
         let info = self.info(stream).await?;
         let mut wanted = stream.config(self.replicas());
@@ -237,9 +217,8 @@ impl Log {
             metrics::set_of_stream("railbird_log_bytes_max", name, limit as f64);
         }
         if stream.keeps_all() && is_nearly_full(info.state.bytes, limit) {
-            found.nearly_full.push(format!(
-                "the stream {name} has less than 10 % of its max_bytes left"
-            ));
+            let full = format!("the stream {name} has less than 10 % of its max_bytes left");
+            found.nearly_full.push(full);
         }
         let followers = info.cluster.iter().flat_map(|cluster| &cluster.replicas);
         let behind: Vec<&PeerInfo> = followers.filter(|peer| !follows(peer)).collect();
@@ -271,7 +250,7 @@ impl Log {
     ///
     /// # Errors
     /// Returns a [`LogError`] if none answers.
-    pub async fn servers(&self) -> Result<NatsServers, LogError> {
+    pub async fn servers(&self) -> LogResult<NatsServers> {
         let mut servers = NatsServers::default();
         let mut answers = self.request_many(VARZ.to_owned(), Bytes::new()).await?;
         let until = Instant::now() + REQUEST_TIMEOUT;
@@ -284,10 +263,7 @@ impl Log {
                 Ok(Some(answer)) => answer,
                 // The others are away.
                 _ if !servers.answering.is_empty() => break,
-                _ => {
-                    let late = std::io::Error::from(std::io::ErrorKind::TimedOut);
-                    return Err(self.jetstream_error(&late));
-                }
+                _ => return Err(self.timed_out()),
             };
             if answer.status == Some(StatusCode::NO_RESPONDERS) {
                 return Ok(servers);
@@ -339,17 +315,10 @@ fn log_drift(known: Option<&Durability>, found: &Durability) {
         tracing::warn!(what, "the log is nearly full");
     }
     for (stream, drift) in &found.drift {
-        for Drift {
-            setting,
-            loses_events,
-        } in drift
-        {
-            tracing::warn!(
-                stream,
-                setting,
-                loses_events,
-                "the stream has other settings than railbird creates it with"
-            );
+        let other = "the stream has other settings than railbird creates it with";
+        for drift in drift {
+            let (setting, loses_events) = (&drift.setting, drift.loses_events);
+            tracing::warn!(stream, setting, loses_events, "{other}");
         }
     }
     for risk in found.risks() {

@@ -6,6 +6,9 @@ use std::path::PathBuf;
 /// The oldest version of nats-server with the stream settings and batched reads that railbird uses.
 pub(super) const SERVER_VERSION_MIN: (u32, u32) = (2, 12);
 
+/// What a request to NATS returns.
+pub(super) type LogResult<T> = Result<T, LogError>;
+
 /// A failure of the connection to NATS or of a request to JetStream.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {

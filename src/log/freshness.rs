@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::stream::{LogState, MirrorState};
+use super::stream::LogState;
 use crate::clock::Uptime;
 
 /// Ends of the stream that are not reached yet. Older ones are dropped: a reader that is so far behind is stale anyway.
@@ -26,14 +26,11 @@ pub struct Head {
 impl Head {
     /// The end of a stream that a server was asked for at this time.
     pub(super) fn new(state: &LogState, asked_at: Uptime) -> Self {
-        let mirror = state.mirror.unwrap_or(MirrorState {
-            lag: 0,
-            silent: Some(Duration::ZERO),
-        });
-        let silent = mirror.silent.unwrap_or(NEVER);
+        let mirror = state.mirror;
+        let silent = mirror.map_or(Duration::ZERO, |of| of.silent.unwrap_or(NEVER));
         Self {
             last_seq: state.last_seq,
-            lag: mirror.lag,
+            lag: mirror.map_or(0, |mirror| mirror.lag),
             asked_at: asked_at - silent,
         }
     }
@@ -50,14 +47,6 @@ pub struct Freshness {
 }
 
 impl Freshness {
-    /// A reader that starts now.
-    pub fn new() -> Self {
-        Self {
-            heads: VecDeque::new(),
-            proved_at: Uptime::now(),
-        }
-    }
-
     /// Notes the end of the stream, if the server reported it, and how far the reader is.
     pub fn advance(&mut self, head: Option<Head>, seq: u64) {
         self.heads.extend(head);
@@ -95,8 +84,12 @@ impl Freshness {
 }
 
 impl Default for Freshness {
+    /// A reader that starts now.
     fn default() -> Self {
-        Self::new()
+        Self {
+            heads: VecDeque::new(),
+            proved_at: Uptime::now(),
+        }
     }
 }
 
@@ -106,8 +99,9 @@ mod tests {
 
     use projections::LogIdentity;
 
-    use super::{Freshness, HEADS_MAX, Head, LogState, MirrorState, NEVER};
+    use super::{Freshness, HEADS_MAX, Head, LogState, NEVER};
     use crate::clock::Uptime;
+    use crate::log::MirrorState;
 
     fn head(last_seq: u64, seconds_ago: u64) -> Option<Head> {
         Some(Head {
@@ -123,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_reader_at_the_end_is_as_fresh_as_the_question() {
-        let mut freshness = Freshness::new();
+        let mut freshness = Freshness::default();
         freshness.advance(head(7, 20), 7);
         assert_eq!(age(&freshness), 20);
         freshness.advance(head(7, 5), 7);
@@ -132,7 +126,7 @@ mod tests {
 
     #[test]
     fn a_proof_grows_older_while_the_machine_sleeps() {
-        let mut freshness = Freshness::new();
+        let mut freshness = Freshness::default();
         let asked_at = Uptime::now();
         let head = Head {
             last_seq: 7,
@@ -147,7 +141,7 @@ mod tests {
 
     #[test]
     fn progress_without_an_answer_of_the_server_proves_nothing() {
-        let mut freshness = Freshness::new();
+        let mut freshness = Freshness::default();
         freshness.advance(head(7, 20), 7);
         for seq in 8..100 {
             freshness.advance(None, seq);
@@ -157,7 +151,7 @@ mod tests {
 
     #[test]
     fn a_reader_that_lags_is_as_fresh_as_the_last_end_that_it_reached() {
-        let mut freshness = Freshness::new();
+        let mut freshness = Freshness::default();
         freshness.advance(head(10, 30), 10);
         freshness.advance(head(20, 20), 10);
         freshness.advance(head(30, 10), 19);
@@ -182,7 +176,7 @@ mod tests {
                 silent: silent.map(Duration::from_secs),
             }),
         };
-        let mut freshness = Freshness::new();
+        let mut freshness = Freshness::default();
         let mut asked = |state, seq| {
             freshness.advance(Some(Head::new(&state, Uptime::now())), seq);
             age(&freshness)
@@ -196,7 +190,7 @@ mod tests {
 
     #[test]
     fn the_ends_that_wait_are_bounded() {
-        let mut freshness = Freshness::new();
+        let mut freshness = Freshness::default();
         for n in 0..1_000 {
             freshness.advance(head(10 + n, 0), 1);
             assert!(freshness.heads.len() <= HEADS_MAX);

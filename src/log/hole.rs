@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::connection::Log;
-use super::error::LogError;
+use super::error::{LogError, LogResult};
 use super::stream::{StreamName, is_led};
 use crate::metrics;
 
@@ -60,46 +60,31 @@ impl Log {
     /// # Errors
     /// Returns a [`LogError`] if the server does not answer, and [`LogError::Unconfirmed`] if it has nothing behind the
     /// hole: it is not the one that the message behind it came from, or not up to date.
-    pub(super) async fn confirm_hole(
-        &self,
-        stream: StreamName,
-        hole: Hole,
-    ) -> Result<bool, LogError> {
-        let (Hole { first, end }, stream_name) = (hole, stream.name);
+    pub(super) async fn confirm_hole(&self, stream: StreamName, hole: Hole) -> LogResult<bool> {
+        let Hole { first, end } = hole;
         let next = self.next_seq(stream, first).await?;
         if next.is_none_or(|next| next > end) {
-            let missing = format!("the stream {stream_name} has no event {end}, which was read");
+            let name = stream.name;
+            let missing = format!("the stream {name} has no event {end}, which was read");
             return Err(LogError::Unconfirmed(missing));
         }
         if next != Some(end) {
-            tracing::error!(
-                stream = stream_name,
-                first,
-                end,
-                "the consumer skipped messages of the log"
-            );
+            let skipped = "the consumer skipped messages of the log";
+            tracing::error!(stream = stream.name, first, end, "{skipped}");
             return Ok(false);
         }
         let info: InfoResponse = self.api("STREAM.INFO", stream, &json!({})).await?;
+        let stream = stream.name;
         if !is_led(info.cluster.as_ref()) {
-            return Err(LogError::NoLeader(format!("the stream {stream_name}")));
+            return Err(LogError::NoLeader(format!("the stream {stream}")));
         }
         let is_explained = info.state.explains(hole);
-        metrics::hole(stream_name, is_explained);
+        metrics::hole(stream, is_explained);
         if is_explained {
-            tracing::warn!(
-                stream = stream_name,
-                first,
-                end,
-                "messages were deleted from the log"
-            );
+            tracing::warn!(stream, first, end, "messages were deleted from the log");
         } else {
-            tracing::error!(
-                stream = stream_name,
-                first,
-                end,
-                "the server has lost messages of the log"
-            );
+            let lost = "the server has lost messages of the log";
+            tracing::error!(stream, first, end, "{lost}");
         }
         Ok(true)
     }

@@ -11,11 +11,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
-use uuid::Uuid;
 
 use super::append::Outgoing;
 use super::connection::{Log, REQUEST_TIMEOUT};
-use super::error::LogError;
+use super::error::{LogError, LogResult};
 use super::stream::LEASES;
 use crate::clock::Uptime;
 
@@ -39,7 +38,8 @@ const DENIED: &str = "replicas cannot agree on which of them has a role, so each
      the rights to the stream KV_LEASES as in railbird's nats.conf";
 
 /// What one replica at a time does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
+#[strum(serialize_all = "snake_case")]
 pub enum Role {
     /// Announces rejections to feeders.
     Announcer,
@@ -49,11 +49,7 @@ pub enum Role {
 
 impl Role {
     fn subject(self) -> String {
-        let key = match self {
-            Self::Announcer => "announcer",
-            Self::Snapshots => "snapshots",
-        };
-        format!("{PREFIX}{key}")
+        format!("{PREFIX}{self}")
     }
 }
 
@@ -138,8 +134,21 @@ impl Log {
             role,
             holder: holder.to_owned(),
             state: Arc::clone(&state),
+            term: None,
+            last_seen: (0, Uptime::now()),
         };
         (Lease { state, seen }, keeper.run())
+    }
+
+    /// The time after which the bucket drops an entry.
+    async fn lease_term(&self) -> LogResult<Duration> {
+        let max_age = self.info(LEASES).await?.config.max_age;
+        if max_age.is_zero() {
+            return Err(LogError::JetStream(
+                "the stream KV_LEASES has no max_age, so no lease would end".to_owned(),
+            ));
+        }
+        Ok(max_age)
     }
 }
 
@@ -149,17 +158,18 @@ struct LeaseKeeper {
     role: Role,
     holder: String,
     state: Arc<watch::Sender<LeaseState>>,
+    /// That of the bucket, which an operator may have created.
+    term: Option<Duration>,
+    /// The sequence of the last entry, and when it was first seen.
+    last_seen: (u64, Uptime),
 }
 
 impl LeaseKeeper {
-    async fn run(self) {
+    async fn run(mut self) {
         let mut state = self.state.subscribe();
-        // That of the bucket, which an operator may have created.
-        let mut term = None;
-        let mut last_seen = (0, Uptime::now());
         loop {
             let connection_number = self.log.connection_number();
-            let wait = match self.look(&mut term, &mut last_seen).await {
+            let wait = match self.look().await {
                 Ok(wait) => {
                     self.set_denied(None);
                     wait
@@ -170,7 +180,7 @@ impl LeaseKeeper {
                 }
                 Err(error) => {
                     tracing::debug!(%error, role = ?self.role, "cannot take or renew a lease");
-                    term = None;
+                    self.term = None;
                     RETRY
                 }
             };
@@ -188,7 +198,7 @@ impl LeaseKeeper {
     }
 
     /// The last entry and its sequence, 0 if there is none.
-    async fn last_entry(&self) -> Result<(u64, Option<LeaseEntry>), LogError> {
+    async fn last_entry(&self) -> LogResult<(u64, Option<LeaseEntry>)> {
         let last = self.log.last_message(LEASES, &self.role.subject()).await?;
         let seq = last.as_ref().map_or(0, |last| last.seq);
         // What railbird has not written is as good as none.
@@ -198,20 +208,17 @@ impl LeaseKeeper {
 
     /// Takes the lease if it is free, and renews it if it is this replica's. Returns the time to the next look.
     ///
-    /// A lease is also free when its last entry, which was first seen at this time, has not been renewed for a term.
-    /// The server keeps an entry longer than that where its clock was set back.
-    async fn look(
-        &self,
-        known_term: &mut Option<Duration>,
-        last_seen: &mut (u64, Uptime),
-    ) -> Result<Duration, LogError> {
-        let term = match *known_term {
+    /// A lease is also free when its last entry has not been renewed for a term since it was first seen. The server
+    /// keeps an entry longer than that where its clock was set back.
+    async fn look(&mut self) -> LogResult<Duration> {
+        let term = match self.term {
             Some(term) => term,
-            None => *known_term.insert(self.log.lease_term().await?),
+            None => self.log.lease_term().await?,
         };
+        self.term = Some(term);
         let (seq, entry) = self.last_entry().await?;
-        if last_seen.0 != seq {
-            *last_seen = (seq, Uptime::now());
+        if self.last_seen.0 != seq {
+            self.last_seen = (seq, Uptime::now());
         }
         if let Some(LeaseEntry { holder, note }) = entry
             && holder.as_ref() != Some(&self.holder)
@@ -220,7 +227,7 @@ impl LeaseKeeper {
                 state.term = None;
                 state.note = note;
             });
-            if holder.is_some() && last_seen.1.elapsed() < term {
+            if holder.is_some() && self.last_seen.1.elapsed() < term {
                 return Ok(term / LOOKS_PER_TERM);
             }
         }
@@ -235,7 +242,7 @@ impl LeaseKeeper {
         Ok(term / LOOKS_PER_TERM)
     }
 
-    async fn give_up(&self) -> Result<(), LogError> {
+    async fn give_up(&self) -> LogResult<()> {
         let (seq, entry) = self.last_entry().await?;
         if entry.and_then(|entry| entry.holder).as_ref() == Some(&self.holder) {
             self.write(seq, None).await?;
@@ -244,17 +251,14 @@ impl LeaseKeeper {
     }
 
     /// Writes an entry after the one with this sequence, and returns its own.
-    async fn write(&self, seq: u64, holder: Option<&str>) -> Result<u64, LogError> {
+    async fn write(&self, seq: u64, holder: Option<&str>) -> LogResult<u64> {
         let entry = LeaseEntry {
             holder: holder.map(str::to_owned),
             note: self.state.borrow().note.clone(),
         };
-        let outgoing = Outgoing {
-            subject: self.role.subject(),
-            id: Uuid::now_v7().to_string(),
-            payload: serde_json::to_vec(&entry).expect("text is JSON"),
-        };
-        let append = self.log.append_once_expecting(&outgoing, seq);
+        let payload = serde_json::to_vec(&entry).expect("text is JSON");
+        let outgoing = Outgoing::once(self.role.subject(), payload);
+        let append = self.log.append_once(&outgoing, Some(seq));
         match timeout(REQUEST_TIMEOUT, append).await {
             Ok(appended) => Ok(appended?.seq),
             Err(_) => Err(LogError::Unreachable("no acknowledgement".to_owned())),
@@ -285,18 +289,5 @@ impl LeaseKeeper {
             }
             changed
         });
-    }
-}
-
-impl Log {
-    /// The time after which the bucket drops an entry.
-    async fn lease_term(&self) -> Result<Duration, LogError> {
-        let max_age = self.info(LEASES).await?.config.max_age;
-        if max_age.is_zero() {
-            return Err(LogError::JetStream(
-                "the stream KV_LEASES has no max_age, so no lease would end".to_owned(),
-            ));
-        }
-        Ok(max_age)
     }
 }

@@ -28,33 +28,39 @@ impl LogMessage {
             payload: &self.payload,
         }
     }
-
-    #[cfg(test)]
-    pub(crate) fn of(seq: u64, at: jiff::Timestamp, subject: &str, payload: Bytes) -> Self {
-        Self {
-            seq,
-            recorded_at: at.into(),
-            subject: subject.into(),
-            payload,
-        }
-    }
-
-    /// A message that no fold accepts, stored a second after the one before.
-    #[cfg(test)]
-    pub(crate) fn garbage(seq: u64) -> Self {
-        let second = jiff::Timestamp::from_second(seq.cast_signed()).expect("a small sequence");
-        Self {
-            seq,
-            recorded_at: second.into(),
-            subject: "racing.garbage".into(),
-            payload: Bytes::new(),
-        }
-    }
 }
 
 /// A time of the server, in nanoseconds since the epoch. A time out of range, which no server sends, becomes the epoch.
 pub(super) fn moment(nanoseconds: i128) -> Moment {
-    jiff::Timestamp::from_nanosecond(nanoseconds)
-        .unwrap_or_default()
-        .into()
+    let time = jiff::Timestamp::from_nanosecond(nanoseconds);
+    time.unwrap_or_default().into()
+}
+
+#[cfg(test)]
+mod testing {
+    use bytes::Bytes;
+
+    use super::LogMessage;
+
+    impl LogMessage {
+        pub(crate) fn of(seq: u64, at: jiff::Timestamp, subject: &str, payload: Bytes) -> Self {
+            Self {
+                seq,
+                recorded_at: at.into(),
+                subject: subject.into(),
+                payload,
+            }
+        }
+
+        /// A message that no fold accepts, stored a second after the one before.
+        pub(crate) fn garbage(seq: u64) -> Self {
+            let second = jiff::Timestamp::from_second(seq.cast_signed()).expect("a small sequence");
+            Self {
+                seq,
+                recorded_at: second.into(),
+                subject: "racing.garbage".into(),
+                payload: Bytes::new(),
+            }
+        }
+    }
 }

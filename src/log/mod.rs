@@ -19,7 +19,6 @@ mod hole;
 mod lease;
 mod message;
 mod objects;
-mod one_shot;
 mod overview;
 mod position;
 mod publish_permissions;
@@ -27,6 +26,7 @@ mod reader;
 mod replica_addresses;
 mod replicas;
 pub mod runtime;
+#[cfg_attr(test, path = "../../tests/simulation/log_server.rs")]
 mod server;
 mod settings;
 mod single_reads;

@@ -19,9 +19,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::append;
+use super::append::await_ack;
 use super::connection::Log;
-use super::error::LogError;
+use super::error::{LogError, LogResult};
+use super::stored::RemovalResponse;
 use super::stream::{SNAPSHOTS, SNAPSHOTS_BUCKET};
 
 /// The subjects of chunks, before the id of the object.
@@ -110,18 +111,13 @@ pub struct ObjectWriter {
     checksum: ObjectChecksum,
 }
 
-#[derive(Deserialize)]
-struct PurgeResponse {
-    success: bool,
-}
-
 impl Log {
     /// The objects, the latest first. None if there is no stream. What cannot be read is left out.
     ///
     /// # Errors
     /// Returns [`LogError::Denied`] if this user may not read the stream, and [`LogError::Unreachable`] or
     /// [`LogError::JetStream`] if the request fails.
-    pub async fn objects(&self) -> Result<Vec<StoredObject>, LogError> {
+    pub async fn objects(&self) -> LogResult<Vec<StoredObject>> {
         let mut objects = Vec::new();
         let mut from = 1;
         while objects.len() < OBJECTS_MAX {
@@ -148,11 +144,10 @@ impl Log {
     pub fn chunks(
         &self,
         object: &StoredObject,
-    ) -> impl Stream<Item = Result<Option<Bytes>, LogError>> + Send + use<> {
+    ) -> impl Stream<Item = LogResult<Option<Bytes>>> + Send + use<> {
         let log = self.clone();
         let subject = chunk_subject(&object.info.nuid);
-        let first = object.seq.saturating_sub(object.info.chunks);
-        stream::iter(first..object.seq)
+        stream::iter(object.seq.saturating_sub(object.info.chunks)..object.seq)
             .map(move |seq| {
                 let log = log.clone();
                 let subject = subject.clone();
@@ -170,7 +165,7 @@ impl Log {
     ///
     /// # Errors
     /// As [`ObjectWriter::add`], and as [`Log::ensure`].
-    pub async fn write_object(&self, first: Bytes) -> Result<ObjectWriter, LogError> {
+    pub async fn write_object(&self, first: Bytes) -> LogResult<ObjectWriter> {
         let mut writer = ObjectWriter {
             log: self.clone(),
             nuid: uuid::Uuid::now_v7().simple().to_string(),
@@ -195,13 +190,13 @@ impl Log {
     ///
     /// # Errors
     /// As [`Log::objects`].
-    pub async fn remove_object(&self, object: &StoredObject) -> Result<(), LogError> {
+    pub async fn remove_object(&self, object: &StoredObject) -> LogResult<()> {
         self.purge(&name_subject(&object.info.name)).await?;
         self.purge(&chunk_subject(&object.info.nuid)).await
     }
 
     /// Removes the chunks that no name leads to, but for those of one object.
-    async fn remove_unnamed(&self, nuid: &str) -> Result<(), LogError> {
+    async fn remove_unnamed(&self, nuid: &str) -> LogResult<()> {
         let objects = self.objects().await?;
         let named = objects.iter().map(|object| object.info.nuid.as_str());
         let kept: BTreeSet<String> = named.chain([nuid]).map(chunk_subject).collect();
@@ -217,10 +212,10 @@ impl Log {
         Ok(())
     }
 
-    async fn purge(&self, subject: &str) -> Result<(), LogError> {
+    async fn purge(&self, subject: &str) -> LogResult<()> {
         let query = json!({ "filter": subject });
         match self.api("STREAM.PURGE", SNAPSHOTS, &query).await? {
-            PurgeResponse { success: true } => Ok(()),
+            RemovalResponse { success: true } => Ok(()),
             _ => Err(LogError::JetStream(format!("{subject} was not purged"))),
         }
     }
@@ -233,7 +228,7 @@ impl ObjectWriter {
     /// Returns [`LogError::Conflict`] if another writer has begun, [`LogError::Full`], [`LogError::Denied`], and
     /// [`LogError::Unreachable`] or [`LogError::JetStream`] if it is not acknowledged. Then the object cannot be
     /// finished.
-    pub async fn add(&mut self, chunk: Bytes) -> Result<(), LogError> {
+    pub async fn add(&mut self, chunk: Bytes) -> LogResult<()> {
         self.publish(chunk_subject(&self.nuid), chunk.clone())
             .await?;
         self.size += chunk.len() as u64;
@@ -250,7 +245,7 @@ impl ObjectWriter {
         mut self,
         name: String,
         metadata: impl FnOnce(&str) -> BTreeMap<String, String>,
-    ) -> Result<StoredObject, LogError> {
+    ) -> LogResult<StoredObject> {
         let digest = std::mem::take(&mut self.checksum).finish();
         let info = ObjectInfo {
             bucket: SNAPSHOTS_BUCKET.to_owned(),
@@ -272,23 +267,11 @@ impl ObjectWriter {
         })
     }
 
-    async fn publish(&mut self, subject: String, payload: Bytes) -> Result<(), LogError> {
-        let log = &self.log;
-        let connection_number = self.log.connection_number();
+    async fn publish(&mut self, subject: String, payload: Bytes) -> LogResult<()> {
         let mut headers = HeaderMap::new();
         headers.insert(EXPECTED_LAST_SEQUENCE, self.last_seq.to_string());
-        let jetstream = &log.server.nats().jetstream;
-        let publish = jetstream.publish_with_headers(subject.clone(), headers, payload);
-        let sent = publish
-            .await
-            .map_err(|error| append::failure(log, &error))?;
-        let ack = tokio::select! {
-            biased;
-            ack = sent => ack.map_err(|error| append::failure(log, &error))?,
-            denied = log.permissions.denied(|denied| denied == subject) => return Err(denied),
-            () = log.lost(connection_number) => return Err(LogError::Unreachable("the connection was lost".to_owned())),
-        };
-        self.last_seq = ack.sequence;
+        let sent = self.log.publish(subject.clone(), headers, payload).await;
+        self.last_seq = await_ack(&subject, sent).await?.seq;
         Ok(())
     }
 }

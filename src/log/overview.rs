@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_nats::jetstream::consumer;
-use async_nats::jetstream::stream::{Info, PeerInfo};
+use async_nats::jetstream::stream::Info;
 use futures::TryStreamExt;
 use serde::Serialize;
 
@@ -58,44 +58,27 @@ pub struct ConsumerOverview {
     pub pending: u64,
 }
 
-impl From<&PeerInfo> for StreamFollower {
-    fn from(peer: &PeerInfo) -> Self {
-        Self {
-            name: peer.name.clone(),
-            follows: follows(peer),
-            lag: peer.lag.unwrap_or(0),
-            silent_ms: millis(peer.active),
-        }
-    }
-}
-
-impl From<consumer::Info> for ConsumerOverview {
-    fn from(info: consumer::Info) -> Self {
-        Self {
-            name: info.name,
-            leader: info.cluster.and_then(|cluster| cluster.leader),
-            last_seq: info.delivered.stream_sequence,
-            pending: info.num_pending,
-        }
-    }
-}
-
 impl StreamOverview {
     fn new(info: &Info) -> Self {
         let cluster = info.cluster.as_ref();
         let followers = cluster.iter().flat_map(|cluster| &cluster.replicas);
+        let followers = followers.map(|peer| StreamFollower {
+            name: peer.name.clone(),
+            follows: follows(peer),
+            lag: peer.lag.unwrap_or(0),
+            silent_ms: u64::try_from(peer.active.as_millis()).unwrap_or(u64::MAX),
+        });
+        let bytes_max = u64::try_from(info.config.max_bytes).ok();
         let leader = cluster.and_then(|cluster| cluster.leader.clone());
         Self {
             name: info.config.name.clone(),
             created: LogState::from(info).identity.created,
             leader: leader.filter(|leader| !leader.is_empty()),
-            followers: followers.map(StreamFollower::from).collect(),
+            followers: followers.collect(),
             messages: info.state.messages,
             last_seq: info.state.last_sequence,
             bytes: info.state.bytes,
-            bytes_max: u64::try_from(info.config.max_bytes)
-                .ok()
-                .filter(|max| *max > 0),
+            bytes_max: bytes_max.filter(|max| *max > 0),
             consumers: Vec::new(),
         }
     }
@@ -108,7 +91,7 @@ impl Log {
     /// Returns [`LogError::Denied`] unless the user is an administrator, [`LogError::NoLeader`] if JetStream has none,
     /// and [`LogError::Unreachable`] or [`LogError::JetStream`] if the request fails.
     pub async fn stream_names(&self) -> Result<Vec<String>, LogError> {
-        let names = self.server.nats().jetstream.stream_names().try_collect();
+        let names = self.server.jetstream().stream_names().try_collect();
         let mut names: Vec<String> = self.request(&["STREAM.NAMES"], names).await?;
         names.sort_unstable();
         Ok(names)
@@ -120,7 +103,7 @@ impl Log {
     /// As [`Log::stream_names`], if neither a leader nor another server answers.
     pub async fn overview(&self, stream: &str) -> Result<StreamOverview, LogError> {
         let api = format!("STREAM.INFO.{stream}");
-        let mut jetstream = self.server.nats().jetstream.clone();
+        let mut jetstream = self.server.jetstream().clone();
         jetstream.set_timeout(REQUEST_TIMEOUT);
         let found = jetstream.get_stream(stream);
         let found = self.request(&[&api], found).await?;
@@ -129,13 +112,15 @@ impl Log {
             let api = format!("CONSUMER.LIST.{stream}");
             let consumers = found.consumers().try_collect();
             let consumers: Vec<consumer::Info> = self.request(&[&api], consumers).await?;
-            overview.consumers = consumers.into_iter().map(Into::into).collect();
+            let consumers = consumers.into_iter().map(|info| ConsumerOverview {
+                name: info.name,
+                leader: info.cluster.and_then(|cluster| cluster.leader),
+                last_seq: info.delivered.stream_sequence,
+                pending: info.num_pending,
+            });
+            overview.consumers = consumers.collect();
             (overview.consumers).sort_unstable_by(|one, other| one.name.cmp(&other.name));
         }
         Ok(overview)
     }
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use super::connection::Log;
-use super::error::LogError;
+use super::error::{LogError, LogResult};
 use super::stream::{LogState, StreamName};
 
 /// A stream that is missing for this long is gone. A server that has just started may not have loaded it yet.
@@ -31,9 +31,8 @@ impl LogReplaced {
 
     /// The log has lost a message that was read.
     pub fn without(seq: u64) -> Self {
-        Self(format!(
-            "the log has no event {seq} any more, which was read"
-        ))
+        let reason = format!("the log has no event {seq} any more, which was read");
+        Self(reason)
     }
 }
 
@@ -52,9 +51,14 @@ pub struct ReadPosition {
 impl ReadPosition {
     /// Before the first message of a stream.
     pub fn start_of(state: &LogState) -> Self {
+        Self::at(&state.identity, 0)
+    }
+
+    /// At a sequence of a log. Whether it is the message that was read there is not known.
+    pub(crate) fn at(log: &LogIdentity, seq: u64) -> Self {
         Self {
-            log: state.identity.clone(),
-            seq: 0,
+            log: log.clone(),
+            seq,
             recorded_at: None,
         }
     }
@@ -70,6 +74,9 @@ impl From<Checkpoint> for ReadPosition {
     }
 }
 
+/// The state of a stream, unless it is not the one that was read.
+pub(super) type Compared = LogResult<Result<LogState, LogReplaced>>;
+
 /// Judges by several answers whether a stream is still the one that was read. One answer of a cluster is no proof: it
 /// may come from a server that does not have the last messages.
 #[derive(Debug, Default)]
@@ -83,31 +90,22 @@ impl Suspicion {
     ///
     /// # Errors
     /// Returns [`LogError::Unconfirmed`] until then, and any other [`LogError`] that is the answer.
-    pub(super) fn judge(
-        &mut self,
-        log: &Log,
-        stream: StreamName,
-        answer: Result<Result<LogState, LogReplaced>, LogError>,
-    ) -> Result<Result<LogState, LogReplaced>, LogError> {
-        let clustered = log.is_clustered();
-        let (replaced, patience) = match answer {
-            Ok(Err(replaced)) if !clustered => return Ok(Err(replaced)),
-            Ok(Err(replaced)) => (replaced, GONE_AFTER_IN_CLUSTER),
-            Err(LogError::NoStream(_)) => {
-                let patience = if clustered {
-                    GONE_AFTER_IN_CLUSTER
-                } else {
-                    GONE_AFTER
-                };
-                (LogReplaced::missing(stream), patience)
-            }
+    pub(super) fn judge(&mut self, log: &Log, stream: StreamName, answer: Compared) -> Compared {
+        let (is_clustered, gone_after) = match log.is_clustered() {
+            true => (true, GONE_AFTER_IN_CLUSTER),
+            false => (false, GONE_AFTER),
+        };
+        let replaced = match answer {
+            Ok(Err(replaced)) if !is_clustered => return Ok(Err(replaced)),
+            Ok(Err(replaced)) => replaced,
+            Err(LogError::NoStream(_)) => LogReplaced::missing(stream),
             other => {
                 self.since = None;
                 return other;
             }
         };
         let since = *self.since.get_or_insert_with(Instant::now);
-        if since.elapsed() < patience {
+        if since.elapsed() < gone_after {
             return Err(LogError::Unconfirmed(replaced.0));
         }
         Ok(Err(replaced))
@@ -120,18 +118,10 @@ impl Log {
     ///
     /// # Errors
     /// As [`Log::state`], and within it [`LogReplaced`] if the stream has another history.
-    pub async fn compare(
-        &self,
-        stream: StreamName,
-        read: &ReadPosition,
-    ) -> Result<Result<LogState, LogReplaced>, LogError> {
+    pub async fn compare(&self, stream: StreamName, read: &ReadPosition) -> Compared {
         let state = self.state(stream).await?;
-        let replaced = |what: String| {
-            Ok(Err(LogReplaced(format!(
-                "the stream {} {what}",
-                stream.name
-            ))))
-        };
+        let name = stream.name;
+        let replaced = |what: String| Ok(Err(LogReplaced(format!("the stream {name} {what}"))));
         if state.identity != read.log {
             let found = &state.identity.created;
             let expected = &read.log.created;
@@ -150,9 +140,8 @@ impl Log {
             match self.message_at(stream, seq).await? {
                 Some(found) if found.recorded_at == expected => {}
                 Some(_) => {
-                    return replaced(format!(
-                        "has another event {seq} than the one that was read"
-                    ));
+                    let reason = format!("has another event {seq} than the one that was read");
+                    return replaced(reason);
                 }
                 None => return Ok(Err(LogReplaced::without(seq))),
             }

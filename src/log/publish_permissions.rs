@@ -25,7 +25,6 @@ pub(super) struct PublishPermissions {
 }
 
 /// Records what the server denies.
-#[derive(Debug)]
 pub(super) struct DenialSender(watch::Sender<BTreeSet<String>>);
 
 impl PublishPermissions {

@@ -17,7 +17,7 @@ use tokio::time::{sleep, timeout};
 
 use super::backoff::Backoff;
 use super::connection::Log;
-use super::error::LogError;
+use super::error::{LogError, LogResult};
 use super::freshness::Head;
 use super::hole::Hole;
 use super::message::LogMessage;
@@ -47,7 +47,7 @@ const SINGLY_POLL: Duration = Duration::from_millis(20);
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(1));
 
 /// Consecutive messages.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Batch {
     /// The messages. May be empty if there is a head.
     pub messages: Vec<LogMessage>,
@@ -60,15 +60,13 @@ pub struct Batch {
 impl Batch {
     /// Whether this was all that the stream had when the server was asked, up to a sequence that was read.
     pub fn is_at_end(&self, seq: u64) -> bool {
-        self.head
-            .is_some_and(|head| head.last_seq + head.lag <= seq)
+        (self.head).is_some_and(|head| head.last_seq + head.lag <= seq)
     }
 
     /// Whether the server was asked at this time or later, and the stream ended before a sequence. If the stream has
     /// had that one, it has lost it.
     pub fn ended_before(&self, seq: u64, since: Uptime) -> bool {
-        self.head
-            .is_some_and(|head| head.asked_at >= since && head.last_seq + head.lag < seq)
+        (self.head).is_some_and(|head| head.asked_at >= since && head.last_seq + head.lag < seq)
     }
 }
 
@@ -98,20 +96,14 @@ pub struct Reader {
 }
 
 /// A consumer on the server, and the stream of its messages.
+#[derive(derive_more::Debug)]
 struct Consumer {
+    #[debug(skip)]
     messages: Deliveries,
     /// The number of its last delivery.
     delivery: u64,
     /// The connection that it was created on.
     connection_number: u64,
-}
-
-impl std::fmt::Debug for Consumer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Consumer")
-            .field("delivery", &self.delivery)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Log {
@@ -123,17 +115,12 @@ impl Log {
     /// A reader of the messages on some subjects after a position; on all subjects if none is given.
     ///
     /// A subject may contain the wildcard `*`, not `>`.
-    pub fn reader_of(
-        &self,
-        stream: StreamName,
-        from: ReadPosition,
-        subjects: Vec<String>,
-    ) -> Reader {
+    pub fn reader_of(&self, stream: StreamName, at: ReadPosition, subjects: Vec<String>) -> Reader {
         Reader {
             log: self.clone(),
             stream,
             subjects,
-            position: from,
+            position: at,
             suspicion: Suspicion::default(),
             consumer: None,
             single_reads: SingleReads::new(),
@@ -206,11 +193,7 @@ impl Reader {
 
     /// Collects a first delivery and what has arrived after it.
     fn collect(&mut self, first: Option<Result<ConsumerDelivery, String>>) -> Batch {
-        let mut batch = Batch {
-            messages: Vec::new(),
-            pending: 0,
-            head: None,
-        };
+        let mut batch = Batch::default();
         let mut next = Some(first);
         let mut bytes = 0;
         let mut seq = self.position.seq;
@@ -264,12 +247,8 @@ impl Reader {
     }
 
     fn drop_consumer(&mut self, reason: &str) {
-        tracing::debug!(
-            reason,
-            stream = self.stream.name,
-            seq = self.position.seq,
-            "recreating the consumer"
-        );
+        let (stream, seq) = (self.stream.name, self.position.seq);
+        tracing::debug!(reason, stream, seq, "recreating the consumer");
         self.consumer = None;
         self.single_reads.is_after_loss = true;
     }
@@ -297,16 +276,16 @@ impl Reader {
                     head: None,
                 });
             }
-            let head = match self.check_identity().await {
-                Ok(head) => head?,
-                Err(error) => {
-                    self.failed(&error);
-                    continue;
-                }
+            let connected = match self.check_identity().await {
+                Ok(head) => self.try_connect(head?).await,
+                Err(error) => Err(error),
             };
-            match self.try_connect(head).await {
+            match connected {
                 Ok(batch) => return Ok(batch),
-                Err(error) => self.failed(&error),
+                Err(error) => {
+                    self.failures += 1;
+                    tracing::debug!(%error, failures = self.failures, "cannot read the log");
+                }
             }
         }
     }
@@ -341,18 +320,12 @@ impl Reader {
         let Some(recorded_at) = self.position.recorded_at else {
             return self.position.seq == 0;
         };
-        let found = self
-            .log
-            .message_of_any_server(self.stream, self.position.seq);
+        let (log, seq) = (&self.log, self.position.seq);
+        let found = log.message_of_any_server(self.stream, seq);
         matches!(found.await, Ok(Some(found)) if found.recorded_at == recorded_at)
     }
 
-    fn failed(&mut self, error: &LogError) {
-        self.failures += 1;
-        tracing::debug!(%error, failures = self.failures, "cannot read the log");
-    }
-
-    async fn try_connect(&mut self, head: Head) -> Result<Batch, LogError> {
+    async fn try_connect(&mut self, head: Head) -> LogResult<Batch> {
         let connection_number = self.log.connection_number();
         self.ask_about_hole().await?;
         self.note_connection(connection_number);
@@ -389,7 +362,7 @@ impl Reader {
     }
 
     /// Asks the server whether it has the messages of a hole that the next message is behind.
-    async fn ask_about_hole(&mut self) -> Result<(), LogError> {
+    async fn ask_about_hole(&mut self) -> LogResult<()> {
         if let Some((hole, false)) = self.hole {
             let confirmed = self.log.confirm_hole(self.stream, hole).await?;
             self.hole = confirmed.then_some((hole, true));
@@ -400,9 +373,8 @@ impl Reader {
     }
 
     fn note_connection(&mut self, connection_number: u64) {
-        let period = self
-            .single_reads
-            .connected(connection_number, Uptime::now());
+        let now = Uptime::now();
+        let period = self.single_reads.connected(connection_number, now);
         // A reader of some subjects does not see how far the others are.
         if let Some(period) = period.filter(|_| self.reads_all()) {
             self.single_reads.start(period);
@@ -430,15 +402,10 @@ impl Reader {
     }
 
     /// The messages of a new consumer from a sequence on, and how many there are.
-    async fn create_consumer(&self, start_sequence: u64) -> Result<(Deliveries, u64), LogError> {
-        let subjects = self.subjects.clone();
-        let created = self
-            .log
-            .server
-            .consume(self.stream.name, start_sequence, subjects);
-        created
-            .await
-            .map_err(|error| self.log.jetstream_error(&*error))
+    async fn create_consumer(&self, start_sequence: u64) -> LogResult<(Deliveries, u64)> {
+        let (log, subjects) = (&self.log, self.subjects.clone());
+        let creating = (log.server).consume(self.stream.name, start_sequence, subjects);
+        creating.await.map_err(|error| log.jetstream_error(&*error))
     }
 
     /// The batch of messages that were read one by one, up to a sequence. Waits a moment if it is empty.
@@ -458,7 +425,7 @@ impl Reader {
     }
 
     /// The next messages before the end of the stream, read one by one without a consumer.
-    async fn read_singly(&mut self, head: &Head) -> Result<Vec<LogMessage>, LogError> {
+    async fn read_singly(&mut self, head: &Head) -> LogResult<Vec<LogMessage>> {
         let max = self.single_reads.count();
         let first = self.position.seq + 1;
         let mut reads = stream::iter(first..=head.last_seq.min(self.position.seq + max))
@@ -467,10 +434,8 @@ impl Reader {
         let mut messages = Vec::new();
         let mut bytes = 0;
         while let Some(message) = reads.try_next().await? {
+            bytes += message.as_ref().map_or(0, |read| read.payload.len());
             messages.extend(message);
-            bytes += messages
-                .last()
-                .map_or(0, |last: &LogMessage| last.payload.len());
             if bytes >= BATCH_BYTES_MAX {
                 break;
             }
@@ -504,7 +469,7 @@ impl Reader {
     /// # Errors
     /// Returns a [`LogError`] if the server does not answer, and within it [`LogReplaced`] if the stream is
     /// another one.
-    async fn check_identity(&mut self) -> Result<Result<Head, LogReplaced>, LogError> {
+    async fn check_identity(&mut self) -> LogResult<Result<Head, LogReplaced>> {
         let asked_at = Uptime::now();
         let answer = self.log.compare(self.stream, &self.position).await;
         match answer {
@@ -522,10 +487,8 @@ impl Reader {
     async fn leave_isolated_server(&mut self) {
         let is_isolated = self.answered_at.elapsed() >= ISOLATED_AFTER;
         if is_isolated && self.log.is_clustered() && self.log.connection().borrow().up {
-            tracing::warn!(
-                stream = self.stream.name,
-                "the server knows no leader, trying another one"
-            );
+            let stream = self.stream.name;
+            tracing::warn!(stream, "the server knows no leader, trying another one");
             self.log.connect_elsewhere().await;
             self.answered_at = Uptime::now();
         }
@@ -577,14 +540,11 @@ fn check(
     arrived: Option<Result<ConsumerDelivery, String>>,
     last_number: &mut u64,
 ) -> Result<(LogMessage, u64), String> {
-    let ConsumerDelivery {
-        message,
-        number,
-        pending,
-    } = arrived.ok_or("the consumer ended")??;
+    let delivery = arrived.ok_or("the consumer ended")??;
+    let number = delivery.number;
     if number != *last_number + 1 {
         return Err(format!("delivery {number} after {last_number}"));
     }
     *last_number = number;
-    Ok((message, pending))
+    Ok((delivery.message, delivery.pending))
 }

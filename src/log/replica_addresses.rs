@@ -3,7 +3,6 @@
 use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
 
 use super::append::Outgoing;
 use super::connection::Log;
@@ -35,13 +34,9 @@ impl Log {
     /// # Errors
     /// Returns a [`LogError`], such as [`LogError::Denied`] if this user may not use the bucket of leases.
     pub async fn note_replica(&self, replica: &str, http: SocketAddr) -> Result<(), LogError> {
-        let entry = ReplicaEntry { http };
-        let outgoing = Outgoing {
-            subject: format!("{PREFIX}{replica}"),
-            id: Uuid::now_v7().to_string(),
-            payload: serde_json::to_vec(&entry).expect("an address is JSON"),
-        };
-        self.append_once(&outgoing).await?;
+        let payload = serde_json::to_vec(&ReplicaEntry { http }).expect("an address is JSON");
+        let outgoing = Outgoing::once(format!("{PREFIX}{replica}"), payload);
+        self.append_once(&outgoing, None).await?;
         Ok(())
     }
 

@@ -1,9 +1,9 @@
 //! [`Replicas`]: how many servers of a cluster store a stream.
 
-use std::fmt;
+use derive_more::Display;
 
 /// How many servers of a cluster store a stream. A stream goes on while more than half of them are up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Display, Clone, Copy, PartialEq, Eq)]
 pub struct Replicas(usize);
 
 impl Replicas {
@@ -30,12 +30,6 @@ impl Default for Replicas {
     /// One, as on a single server.
     fn default() -> Self {
         Self(1)
-    }
-}
-
-impl fmt::Display for Replicas {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
     }
 }
 

@@ -51,14 +51,10 @@ impl DetachedRuntime {
 /// Returns the error of the operating system if it cannot start a thread.
 pub(crate) fn build_blocking(builder: &mut Builder) -> io::Result<Runtime> {
     // Where this thread cannot be started, that one could not be either.
-    let probe = thread::Builder::new().spawn(|| ())?;
-    probe
-        .join()
-        .map_err(|_| io::Error::other("a thread panicked"))?;
-    let runtime = builder
-        .enable_all()
-        .thread_keep_alive(Duration::MAX)
-        .build()?;
+    let ended = thread::Builder::new().spawn(|| ())?.join();
+    ended.map_err(|_| io::Error::other("a thread panicked"))?;
+    builder.enable_all().thread_keep_alive(Duration::MAX);
+    let runtime = builder.build()?;
     runtime.spawn_blocking(|| ());
     Ok(runtime)
 }

@@ -8,9 +8,10 @@ use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, pull};
 use async_nats::jetstream::context::{PublishError, RequestError};
 use async_nats::jetstream::publish::PublishAck;
 use async_nats::jetstream::response::Response;
-use async_nats::jetstream::stream::{DirectGetError, DirectGetErrorKind};
+use async_nats::jetstream::stream::DirectGetErrorKind;
 use async_nats::jetstream::{self, Context};
 use async_nats::{Client, HeaderMap};
+use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use futures::{FutureExt, Stream, StreamExt};
@@ -19,9 +20,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::message::{LogMessage, moment};
-#[cfg(test)]
-use crate::simulation::server::Connection;
+use crate::log::message::{LogMessage, moment};
 
 /// How often the server sends a heartbeat on an idle pull; a consumer that misses two is dead.
 ///
@@ -37,34 +36,19 @@ const INACTIVE_THRESHOLD: Duration = Duration::from_secs(30);
 /// read without one.
 const PULL_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// A connection to nats-server, or to the model of one.
+/// A connection to nats-server.
 #[derive(Debug, Clone)]
-#[cfg_attr(
-    test,
-    expect(
-        clippy::large_enum_variant,
-        reason = "there are few, and one variant is of tests"
-    )
-)]
-pub(super) enum Server {
-    Nats(NatsClient),
-    #[cfg(test)]
-    Simulated(Connection),
-}
-
-#[derive(Debug, Clone)]
-pub(super) struct NatsClient {
-    pub(super) client: Client,
-    pub(super) jetstream: Context,
+pub(in crate::log) struct Server {
+    client: Client,
+    jetstream: Context,
     /// Ends with the last clone: it has a client of its own.
-    pub(super) _leaving: Arc<AbortOnDropHandle<()>>,
+    _leaving: Arc<AbortOnDropHandle<()>>,
 }
 
 /// The acknowledgement to come of a message.
-pub(super) type Ack = BoxFuture<'static, Result<PublishAck, PublishError>>;
+pub(in crate::log) type Ack = BoxFuture<'static, Result<PublishAck, PublishError>>;
 
 /// A message as a consumer delivers it.
-#[derive(Debug)]
 pub(crate) struct ConsumerDelivery {
     pub(crate) message: LogMessage,
     /// Counts the deliveries of the consumer.
@@ -80,128 +64,91 @@ pub(crate) type Deliveries =
 pub(crate) type ServerError = Box<dyn std::error::Error + Send + Sync>;
 
 impl Server {
-    /// The client library itself.
-    pub(super) fn nats(&self) -> &NatsClient {
-        match self {
-            Self::Nats(nats) => nats,
-            #[cfg(test)]
-            Self::Simulated(_) => panic!("the model of nats-server does not have this"),
+    pub(in crate::log) fn new(
+        client: Client,
+        jetstream: Context,
+        leaving: AbortOnDropHandle<()>,
+    ) -> Self {
+        Self {
+            client,
+            jetstream,
+            _leaving: Arc::new(leaving),
         }
+    }
+
+    /// The client library itself.
+    pub(in crate::log) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    pub(in crate::log) fn jetstream(&self) -> &Context {
+        &self.jetstream
     }
 
     /// Sets how long a message may take to be sent.
-    pub(super) fn set_timeout(&mut self, timeout: Duration) {
-        match self {
-            Self::Nats(nats) => nats.jetstream.set_timeout(timeout),
-            #[cfg(test)]
-            Self::Simulated(_) => {}
-        }
+    pub(in crate::log) fn set_timeout(&mut self, timeout: Duration) {
+        self.jetstream.set_timeout(timeout);
     }
 
-    pub(super) fn version(&self) -> String {
-        match self {
-            Self::Nats(nats) => nats.client.server_info().version,
-            #[cfg(test)]
-            Self::Simulated(connection) => connection.version(),
-        }
+    pub(in crate::log) fn version(&self) -> String {
+        self.client.server_info().version
     }
 
     /// Whether the server is one of a cluster, as far as the connection has shown.
-    pub(super) fn is_clustered(&self) -> bool {
-        match self {
-            Self::Nats(nats) => nats.client.server_info().cluster.is_some(),
-            #[cfg(test)]
-            Self::Simulated(connection) => connection.is_clustered(),
-        }
+    pub(in crate::log) fn is_clustered(&self) -> bool {
+        self.client.server_info().cluster.is_some()
     }
 
     /// Sends a request to the API of JetStream.
-    pub(super) async fn request<T: DeserializeOwned>(
+    pub(in crate::log) async fn request<T: DeserializeOwned>(
         &self,
         api: String,
         query: &(impl Serialize + Sync),
     ) -> Result<Response<T>, RequestError> {
-        match self {
-            Self::Nats(nats) => nats.jetstream.request(api, query).await,
-            #[cfg(test)]
-            Self::Simulated(connection) => connection.request(api, query).await,
-        }
+        self.jetstream.request(api, query).await
     }
 
-    pub(super) async fn publish(
+    pub(in crate::log) async fn publish(
         &self,
         subject: String,
         headers: HeaderMap,
-        payload: Vec<u8>,
+        payload: Bytes,
     ) -> Result<Ack, PublishError> {
-        match self {
-            Self::Nats(NatsClient { jetstream, .. }) => {
-                let payload = payload.into();
-                let sent = jetstream.publish_with_headers(subject, headers, payload);
-                Ok(sent.await?.into_future().boxed())
-            }
-            #[cfg(test)]
-            Self::Simulated(connection) => Ok(connection.publish(subject, &headers, payload)),
-        }
+        let sent = (self.jetstream).publish_with_headers(subject, headers, payload);
+        Ok(sent.await?.into_future().boxed())
     }
 
     /// Publishes on core NATS.
-    pub(super) async fn publish_core(
+    pub(in crate::log) async fn publish_core(
         &self,
         subject: String,
         headers: HeaderMap,
         payload: Vec<u8>,
     ) -> Result<(), ServerError> {
-        match self {
-            Self::Nats(NatsClient { client, .. }) => {
-                let sent = client.publish_with_headers(subject, headers, payload.into());
-                Ok(sent.await?)
-            }
-            #[cfg(test)]
-            Self::Simulated(connection) => {
-                connection.publish_core(subject, &headers);
-                Ok(())
-            }
-        }
+        let sent = (self.client).publish_with_headers(subject, headers, payload.into());
+        Ok(sent.await?)
     }
 
     /// The subjects of the messages of core NATS on a subject, until the connection is closed.
-    pub(super) async fn subscribe(
+    pub(in crate::log) async fn subscribe(
         &self,
         subject: String,
     ) -> Result<BoxStream<'static, String>, ServerError> {
-        match self {
-            Self::Nats(NatsClient { client, .. }) => {
-                let messages = client.subscribe(subject).await?;
-                Ok(messages.map(|message| message.subject.to_string()).boxed())
-            }
-            #[cfg(test)]
-            Self::Simulated(connection) => Ok(connection.subscribe()),
-        }
+        let messages = self.client.subscribe(subject).await?;
+        Ok(messages.map(|message| message.subject.to_string()).boxed())
     }
 
     /// The message with a sequence, or the first one on a subject from there on, of any server that has it.
-    pub(super) async fn direct_get(
+    pub(in crate::log) async fn direct_get(
         &self,
         stream: &'static str,
         seq: u64,
         subject: Option<&str>,
     ) -> Result<Option<LogMessage>, ServerError> {
-        let got: Result<_, DirectGetError> = match self {
-            Self::Nats(NatsClient { jetstream, .. }) => {
-                let stream = jetstream.get_stream_no_info(stream).await?;
-                match subject {
-                    None => stream.direct_get(seq).await,
-                    Some(subject) => {
-                        let next = stream.direct_get_next_for_subject(subject, Some(seq));
-                        next.await
-                    }
-                }
-            }
-            #[cfg(test)]
-            Self::Simulated(connection) => {
-                return connection.direct_get(stream, seq, subject).await;
-            }
+        let stream = self.jetstream.get_stream_no_info(stream).await?;
+        let got = match subject {
+            None => stream.direct_get(seq).await,
+            Some(subject) => stream.direct_get_next_for_subject(subject, Some(seq)).await,
         };
         match got {
             Ok(message) => Ok(Some(LogMessage {
@@ -217,21 +164,12 @@ impl Server {
 
     /// Creates a consumer from a sequence on, of some subjects or of all if none is given. Returns also how many
     /// messages there are.
-    pub(super) async fn consume(
+    pub(in crate::log) async fn consume(
         &self,
         stream: &'static str,
         start_sequence: u64,
         filter_subjects: Vec<String>,
     ) -> Result<(Deliveries, u64), ServerError> {
-        let NatsClient { jetstream, .. } = match self {
-            Self::Nats(nats) => nats,
-            #[cfg(test)]
-            Self::Simulated(connection) => {
-                return connection
-                    .consume(stream, start_sequence, filter_subjects)
-                    .await;
-            }
-        };
         let config = pull::Config {
             deliver_policy: DeliverPolicy::ByStartSequence { start_sequence },
             filter_subjects,
@@ -241,7 +179,7 @@ impl Server {
             num_replicas: 1,
             ..pull::Config::default()
         };
-        let creating = jetstream.create_consumer_on_stream(config, stream);
+        let creating = self.jetstream.create_consumer_on_stream(config, stream);
         let consumer = creating.await?;
         let pending = consumer.cached_info().num_pending;
         let arriving = consumer
@@ -256,13 +194,9 @@ impl Server {
     }
 
     /// Gives the connection up for one to a server of the cluster that is chosen by chance.
-    pub(super) async fn connect_elsewhere(&self) {
-        match self {
-            // An error means that the client has ended.
-            Self::Nats(nats) => drop(nats.client.force_reconnect().await),
-            #[cfg(test)]
-            Self::Simulated(connection) => connection.connect_elsewhere(),
-        }
+    pub(in crate::log) async fn connect_elsewhere(&self) {
+        // An error means that the client has ended.
+        let _ = self.client.force_reconnect().await;
     }
 }
 

@@ -45,18 +45,15 @@ impl SingleReads {
 
     /// Notes the connection that is read from now. Returns a time if too many were lost before it.
     pub(super) fn connected(&mut self, connection_number: u64, now: Uptime) -> Option<Duration> {
-        let earlier = self.connection_number.replace(connection_number)?;
-        if earlier == connection_number {
+        if self.connection_number.replace(connection_number)? == connection_number {
             return None;
         }
-        let last = self
-            .until
-            .map_or(self.lost_at, |until| until.max(self.lost_at));
+        let lost_at = self.lost_at;
+        let last = self.until.map_or(lost_at, |until| until.max(lost_at));
         let is_first = last + LOSS_FORGOTTEN < now;
         self.losses = if is_first { 1 } else { self.losses + 1 };
         self.lost_at = now;
-        let further = self.losses.checked_sub(LOSSES_MAX)?;
-        Some(PERIOD.delay(further))
+        Some(PERIOD.delay(self.losses.checked_sub(LOSSES_MAX)?))
     }
 
     /// From now on all messages are read one by one, for a time.

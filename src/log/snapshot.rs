@@ -11,13 +11,14 @@ use async_nats::jetstream::response::Response;
 use async_nats::{Message, Request, RequestErrorKind, StatusCode, Subscriber};
 use bytes::Bytes;
 use futures::StreamExt;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 
 use super::backoff::{Attempts, Backoff};
 use super::connection::Log;
-use super::error::LogError;
+use super::error::{LogError, LogResult};
 use super::stream::{CREATED, LogState, RACING, RESTORING, StreamName};
 
 /// Well below the `max_payload` of nats.conf, and large enough that the round trip of a chunk costs little.
@@ -32,6 +33,7 @@ const RESTORED_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 /// In a cluster another server than that of the connection may take the parts, and becomes known to it a moment later.
 const KNOWN_WITHIN: Duration = Duration::from_secs(5);
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(1));
+const RESTORE_LOST: &str = "the connection was lost; restore it again";
 /// The server stores the rest of the stream before it answers the end.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 
@@ -40,6 +42,15 @@ const FINISH_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 pub struct SnapshotHead {
     /// When the stream was created, which identifies it.
     pub created: String,
+    #[serde(flatten)]
+    pub state: SnapshotState,
+    /// The settings, as the server writes them.
+    pub config: Map<String, Value>,
+}
+
+/// The messages of a snapshot.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SnapshotState {
     /// The sequence of the first message.
     pub first_seq: u64,
     /// The sequence of the last message; 0 if there is none.
@@ -47,8 +58,6 @@ pub struct SnapshotHead {
     pub messages: u64,
     /// The bytes of the messages.
     pub bytes: u64,
-    /// The settings, as the server writes them.
-    pub config: Map<String, Value>,
 }
 
 impl SnapshotHead {
@@ -103,14 +112,6 @@ struct SnapshotResponse {
 }
 
 #[derive(Deserialize)]
-struct SnapshotState {
-    first_seq: u64,
-    last_seq: u64,
-    messages: u64,
-    bytes: u64,
-}
-
-#[derive(Deserialize)]
 struct RestoreResponse {
     deliver_subject: String,
 }
@@ -120,7 +121,7 @@ impl Log {
     ///
     /// # Errors
     /// As [`Log::state`].
-    pub async fn snapshot(&self, stream: StreamName) -> Result<Snapshot, LogError> {
+    pub async fn snapshot(&self, stream: StreamName) -> LogResult<Snapshot> {
         let created = self.state(stream).await?.identity.created;
         let inbox = self.client().new_inbox();
         let subscribed = self.client().subscribe(inbox.clone()).await;
@@ -136,16 +137,12 @@ impl Log {
         // A stream that was created again in between is another one.
         if self.state(stream).await?.identity.created != created {
             let name = stream.name;
-            return Err(LogError::JetStream(format!(
-                "the stream {name} was created again"
-            )));
+            let reason = format!("the stream {name} was created again");
+            return Err(LogError::JetStream(reason));
         }
         let head = SnapshotHead {
             created,
-            first_seq: state.first_seq,
-            last_seq: state.last_seq,
-            messages: state.messages,
-            bytes: state.bytes,
+            state,
             config,
         };
         Ok(Snapshot {
@@ -162,11 +159,7 @@ impl Log {
     /// # Errors
     /// Returns [`LogError::StreamExists`], [`LogError::Denied`], and [`LogError::Unreachable`] or
     /// [`LogError::JetStream`] if the request fails.
-    pub async fn restore(
-        &self,
-        stream: StreamName,
-        head: &SnapshotHead,
-    ) -> Result<Restoring, LogError> {
+    pub async fn restore(&self, stream: StreamName, head: &SnapshotHead) -> LogResult<Restoring> {
         let room = match stream {
             RACING => self.room_for_facts().await,
             _ => None,
@@ -175,15 +168,7 @@ impl Log {
         let mut marked = config.clone();
         marked["metadata"][RESTORING] = "true".into();
         marked["subjects"] = json!([format!("restoring.{}", stream.name)]);
-        let request = json!({
-            "config": marked,
-            "state": {
-                "first_seq": head.first_seq,
-                "last_seq": head.last_seq,
-                "messages": head.messages,
-                "bytes": head.bytes,
-            },
-        });
+        let request = json!({ "config": marked, "state": head.state });
         let asking = self.ask("STREAM.RESTORE", stream, &request);
         let RestoreResponse { deliver_subject } = asking.await?;
         Ok(Restoring {
@@ -198,7 +183,7 @@ impl Log {
     ///
     /// # Errors
     /// As [`Log::state`]; [`LogError::StreamExists`] if the stream is whole.
-    pub async fn delete_restoring(&self, stream: StreamName) -> Result<(), LogError> {
+    pub async fn delete_restoring(&self, stream: StreamName) -> LogResult<()> {
         match self.state(stream).await {
             Err(LogError::Restoring(_)) => {}
             Err(error) => return Err(error),
@@ -209,18 +194,16 @@ impl Log {
         deleting.await.map(drop)
     }
 
-    async fn ask<T: for<'a> Deserialize<'a>>(
+    /// As [`Log::api`], for a server that needs long.
+    async fn ask<T: DeserializeOwned>(
         &self,
         action: &str,
         stream: StreamName,
         request: &Value,
-    ) -> Result<T, LogError> {
-        let api = format!("{action}.{}", stream.name);
-        let mut patient = self.server.nats().jetstream.clone();
-        patient.set_timeout(ANSWER_TIMEOUT);
-        let request = patient.request(api.clone(), request);
-        let response = self.request(&[&api], request).await?;
-        self.answer(stream, response)
+    ) -> LogResult<T> {
+        let mut patient = self.clone();
+        patient.server.set_timeout(ANSWER_TIMEOUT);
+        patient.api(action, stream, request).await
     }
 }
 
@@ -230,9 +213,8 @@ impl Snapshot {
     /// # Errors
     /// Returns [`LogError::JetStream`] if the server ends the snapshot, and [`LogError::Unreachable`] if a part is
     /// missing.
-    pub async fn next(&mut self) -> Result<Option<Bytes>, LogError> {
-        let arrived = timeout(ANSWER_TIMEOUT, self.chunks.next()).await;
-        let Ok(Some(message)) = arrived else {
+    pub async fn next(&mut self) -> LogResult<Option<Bytes>> {
+        let Ok(Some(message)) = timeout(ANSWER_TIMEOUT, self.chunks.next()).await else {
             return Err(self.cut_off(&format!("no part for {ANSWER_TIMEOUT:?}")));
         };
         if message.payload.is_empty() {
@@ -241,11 +223,7 @@ impl Snapshot {
         self.chunk += 1;
         // The last part needs no acknowledgement.
         if let Some(reply) = message.reply {
-            let number = reply
-                .rsplit('.')
-                .next()
-                .and_then(|number| number.parse().ok());
-            if number != Some(self.chunk) {
+            if reply.rsplit('.').next().unwrap_or_default().parse::<u64>() != Ok(self.chunk) {
                 return Err(self.cut_off(&format!("part {} is missing", self.chunk)));
             }
             let acknowledged = self.log.client().publish(reply, Bytes::new()).await;
@@ -254,7 +232,7 @@ impl Snapshot {
         Ok(Some(message.payload))
     }
 
-    fn end(&self, last: &Message) -> Result<Option<Bytes>, LogError> {
+    fn end(&self, last: &Message) -> LogResult<Option<Bytes>> {
         match last.status {
             None | Some(StatusCode::OK) => Ok(None),
             Some(status) if status.as_u16() == 204 => Ok(None),
@@ -282,17 +260,16 @@ impl Restoring {
     ///
     /// # Errors
     /// Returns [`LogError::JetStream`] if the server does not take it, and [`LogError::Unreachable`].
-    pub async fn send(&self, chunk: Bytes) -> Result<(), LogError> {
+    pub async fn send(&self, chunk: Bytes) -> LogResult<()> {
         let answer = self.request(chunk, RESTORED_TIMEOUT).await?;
         match answer.payload.is_empty() {
             true => Ok(()),
             // The server does not say in advance that it has not enough space.
             false => match serde_json::from_slice::<Response<Value>>(&answer.payload) {
                 Ok(response) => self.log.answer(self.stream, response).map(drop),
-                Err(_) => {
-                    let text = String::from_utf8_lossy(&answer.payload);
-                    Err(LogError::JetStream(text.into_owned()))
-                }
+                Err(_) => Err(LogError::JetStream(
+                    String::from_utf8_lossy(&answer.payload).into_owned(),
+                )),
             },
         }
     }
@@ -301,7 +278,7 @@ impl Restoring {
     ///
     /// # Errors
     /// As [`send`](Self::send), and [`LogError::StreamExists`] if somebody has created it meanwhile.
-    pub async fn finish(self) -> Result<LogState, LogError> {
+    pub async fn finish(self) -> LogResult<LogState> {
         let answer = self.request(Bytes::new(), FINISH_TIMEOUT).await?;
         let response = serde_json::from_slice::<Response<Value>>(&answer.payload);
         let response = response.map_err(|error| self.log.jetstream_error(&error))?;
@@ -312,27 +289,22 @@ impl Restoring {
         self.log.state(self.stream).await
     }
 
-    fn cut_off(&self) -> LogError {
-        let name = self.stream.name;
-        LogError::Unreachable(format!(
-            "the restore of {name} was cut off: the connection was lost; restore it again"
-        ))
-    }
-
-    async fn request(&self, chunk: Bytes, patience: Duration) -> Result<Message, LogError> {
+    async fn request(&self, chunk: Bytes, patience: Duration) -> LogResult<Message> {
         let mut attempts = Attempts::new(BACKOFF, KNOWN_WITHIN);
         let connection = self.log.connection_number();
         loop {
             let request = Request::new().payload(chunk.clone());
             let request = request.timeout(Some(patience));
-            let sent = self
-                .log
-                .client()
-                .send_request(self.subject.clone(), request);
+            let client = self.log.client();
+            let sent = client.send_request(self.subject.clone(), request);
             let answered = tokio::select! {
                 answered = sent => answered,
                 // The server has forgotten the restore, and answers nothing.
-                () = self.log.lost(connection) => return Err(self.cut_off()),
+                () = self.log.lost(connection) => {
+                    let name = self.stream.name;
+                    let reason = format!("the restore of {name} was cut off: {RESTORE_LOST}");
+                    return Err(LogError::Unreachable(reason));
+                }
             };
             match answered {
                 // Nobody has got it.

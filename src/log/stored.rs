@@ -9,26 +9,32 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::connection::Log;
-use super::error::LogError;
+use super::error::{LogError, LogResult};
 use super::message::LogMessage;
 use super::stream::StreamName;
 
 const NOT_ERASED: &str = "the message was not erased";
+
+/// The message that was asked for; `None` if there is none.
+type FoundMessage = LogResult<Option<LogMessage>>;
+/// The same, as the leader of the stream answers.
+type LeaderMessage = LogResult<Option<DirectMessage>>;
 
 #[derive(Deserialize)]
 struct GetResponse {
     message: DirectMessage,
 }
 
+/// The answer to a request that removes messages.
 #[derive(Deserialize)]
-struct DeleteResponse {
-    success: bool,
+pub(super) struct RemovalResponse {
+    pub(super) success: bool,
 }
 
-#[derive(Deserialize)]
-struct DirectMessage {
+#[derive(Debug, Deserialize)]
+pub(super) struct DirectMessage {
     subject: String,
-    seq: u64,
+    pub(super) seq: u64,
     /// Base64.
     #[serde(default)]
     data: String,
@@ -40,21 +46,13 @@ struct DirectMessage {
 
 impl DirectMessage {
     /// The id; empty if the message has none.
-    fn id(&self) -> String {
+    pub(super) fn id(&self) -> String {
         let headers = BASE64_STANDARD.decode(&self.hdrs).unwrap_or_default();
         let headers = String::from_utf8_lossy(&headers);
         let mut lines = headers.lines().filter_map(|line| line.split_once(':'));
         let id = lines.find(|(name, _)| *name == NATS_MESSAGE_ID.to_string());
         id.map_or_else(String::new, |(_, id)| id.trim().to_owned())
     }
-}
-
-/// The last message on a subject.
-#[derive(Debug)]
-pub(super) struct LastMessage {
-    pub(super) seq: u64,
-    /// Empty if the message has none.
-    pub(super) id: String,
 }
 
 impl Log {
@@ -68,11 +66,7 @@ impl Log {
     /// # Errors
     /// Returns [`LogError::Denied`] if this user may not read the stream, and [`LogError::Unreachable`] or
     /// [`LogError::JetStream`] if the request fails.
-    pub async fn message_at(
-        &self,
-        stream: StreamName,
-        seq: u64,
-    ) -> Result<Option<LogMessage>, LogError> {
+    pub async fn message_at(&self, stream: StreamName, seq: u64) -> FoundMessage {
         self.message(stream, &json!({ "seq": seq })).await
     }
 
@@ -80,22 +74,16 @@ impl Log {
     ///
     /// # Errors
     /// As [`Log::message_at`].
-    pub async fn last_message(
-        &self,
-        stream: StreamName,
-        subject: &str,
-    ) -> Result<Option<LogMessage>, LogError> {
+    pub async fn last_message(&self, stream: StreamName, subject: &str) -> FoundMessage {
         let query = json!({ "last_by_subj": subject });
         self.message(stream, &query).await
     }
 
     /// The first message from a sequence on whose subject matches. As safe as [`Log::message_at`].
-    pub(super) async fn next_message(
-        &self,
-        stream: StreamName,
-        from: u64,
-        subject: &str,
-    ) -> Result<Option<LogMessage>, LogError> {
+    ///
+    /// # Errors
+    /// As [`Log::message_at`].
+    pub async fn next_message(&self, stream: StreamName, from: u64, subject: &str) -> FoundMessage {
         let query = json!({ "seq": from, "next_by_subj": subject });
         self.message(stream, &query).await
     }
@@ -104,13 +92,13 @@ impl Log {
     ///
     /// # Errors
     /// As [`Log::message_at`].
-    pub async fn erase(&self, stream: StreamName, subject: &str) -> Result<(), LogError> {
+    pub async fn erase(&self, stream: StreamName, subject: &str) -> LogResult<()> {
         while let Some(last) = self.last_message(stream, subject).await? {
             // Without `no_erase`, the server overwrites the message.
             let query = json!({ "seq": last.seq });
             match self.api("STREAM.MSG.DELETE", stream, &query).await {
                 // Another client may have erased it meanwhile.
-                Ok(DeleteResponse { success: true }) | Err(LogError::NoMessage) => {}
+                Ok(RemovalResponse { success: true }) | Err(LogError::NoMessage) => {}
                 Ok(_) => return Err(LogError::JetStream(NOT_ERASED.to_owned())),
                 Err(error) => return Err(error),
             }
@@ -122,17 +110,12 @@ impl Log {
     ///
     /// # Errors
     /// As [`Log::message_at`], and [`LogError::NoStream`].
-    pub(super) async fn message(
-        &self,
-        stream: StreamName,
-        query: &Value,
-    ) -> Result<Option<LogMessage>, LogError> {
+    pub(super) async fn message(&self, stream: StreamName, query: &Value) -> FoundMessage {
         let Some(stored) = self.get(stream, query).await? else {
             return Ok(None);
         };
-        let payload = BASE64_STANDARD
-            .decode(stored.data)
-            .map_err(|error| self.jetstream_error(&error))?;
+        let payload = BASE64_STANDARD.decode(stored.data);
+        let payload = payload.map_err(|error| self.jetstream_error(&error))?;
         Ok(Some(LogMessage {
             seq: stored.seq,
             recorded_at: stored.time,
@@ -145,21 +128,12 @@ impl Log {
     ///
     /// # Errors
     /// As [`Log::message_at`].
-    pub(super) async fn next_seq(
-        &self,
-        stream: StreamName,
-        from: u64,
-    ) -> Result<Option<u64>, LogError> {
+    pub(super) async fn next_seq(&self, stream: StreamName, from: u64) -> LogResult<Option<u64>> {
         let query = json!({ "seq": from, "next_by_subj": ">" });
-        let next = self.get(stream, &query).await?;
-        Ok(next.map(|message| message.seq))
+        Ok(self.get(stream, &query).await?.map(|message| message.seq))
     }
 
-    async fn get(
-        &self,
-        stream: StreamName,
-        query: &Value,
-    ) -> Result<Option<DirectMessage>, LogError> {
+    async fn get(&self, stream: StreamName, query: &Value) -> LeaderMessage {
         match self.api("STREAM.MSG.GET", stream, query).await {
             Ok(GetResponse { message }) => Ok(Some(message)),
             Err(LogError::NoMessage) => Ok(None),
@@ -169,11 +143,7 @@ impl Log {
 
     /// The message with a sequence, from any server of a cluster that has it. There need not be a leader. Not as safe
     /// as [`Log::message_at`].
-    pub(super) async fn message_of_any_server(
-        &self,
-        stream: StreamName,
-        seq: u64,
-    ) -> Result<Option<LogMessage>, LogError> {
+    pub(super) async fn message_of_any_server(&self, stream: StreamName, seq: u64) -> FoundMessage {
         let api = format!("DIRECT.GET.{}", stream.name);
         let request = self.server.direct_get(stream.name, seq, None);
         self.request(&[&api], request).await
@@ -183,12 +153,8 @@ impl Log {
     ///
     /// # Errors
     /// Returns [`LogError::Unreachable`] or [`LogError::JetStream`] if the request fails.
-    pub async fn first(
-        &self,
-        stream: StreamName,
-        subject: &str,
-    ) -> Result<Option<Bytes>, LogError> {
-        let first = self.next_of_any_server(stream, 1, subject).await?;
+    pub async fn first(&self, stream: StreamName, subject: &str) -> LogResult<Option<Bytes>> {
+        let first = self.first_from(stream, 1, subject).await?;
         Ok(first.map(|message| message.payload))
     }
 
@@ -197,38 +163,20 @@ impl Log {
     ///
     /// # Errors
     /// Returns [`LogError::Unreachable`] or [`LogError::JetStream`] if the request fails.
-    pub(super) async fn is_on(
-        &self,
-        stream: StreamName,
-        subject: &str,
-        seq: u64,
-    ) -> Result<bool, LogError> {
-        let next = self.next_of_any_server(stream, seq, subject).await?;
+    pub(super) async fn is_on(&self, of: StreamName, subject: &str, seq: u64) -> LogResult<bool> {
+        let next = self.first_from(of, seq, subject).await?;
         Ok(next.is_some_and(|message| message.seq == seq))
     }
 
-    async fn next_of_any_server(
-        &self,
-        stream: StreamName,
-        from: u64,
-        subject: &str,
-    ) -> Result<Option<LogMessage>, LogError> {
+    /// The first message from a sequence on whose subject matches, from any server of a cluster that has it.
+    async fn first_from(&self, stream: StreamName, from: u64, subject: &str) -> FoundMessage {
         let next = self.server.direct_get(stream.name, from, Some(subject));
         next.await.map_err(|error| self.jetstream_error(&*error))
     }
 
     /// The last message on a subject, as the leader of the stream has it. Feeders may not ask for it.
-    pub(super) async fn last_of_leader(
-        &self,
-        stream: StreamName,
-        subject: &str,
-    ) -> Result<Option<LastMessage>, LogError> {
-        let last = self
-            .get(stream, &json!({ "last_by_subj": subject }))
-            .await?;
-        Ok(last.map(|message| LastMessage {
-            seq: message.seq,
-            id: message.id(),
-        }))
+    pub(super) async fn last_of_leader(&self, stream: StreamName, subject: &str) -> LeaderMessage {
+        let query = json!({ "last_by_subj": subject });
+        self.get(stream, &query).await
     }
 }

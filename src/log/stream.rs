@@ -16,46 +16,29 @@ use serde_json::json;
 
 use super::backoff::{Attempts, Backoff};
 use super::connection::{Log, REQUEST_TIMEOUT};
-use super::error::LogError;
+use super::error::{LogError, LogResult};
 use super::message::moment;
 use super::replicas::Replicas;
 
 /// The stream of all facts about racing.
-pub const RACING: StreamName = StreamName {
-    name: "RACING",
-    subjects: events::SUBJECTS,
-    keeps: Keeps::All,
-};
+pub const RACING: StreamName = StreamName::new("RACING", events::SUBJECTS, Keeps::All);
 /// The stream of API keys and subscriptions, with permissions of its own.
-pub const ACCOUNTS: StreamName = StreamName {
-    name: "ACCOUNTS",
-    subjects: "accounts.>",
-    keeps: Keeps::All,
-};
+pub const ACCOUNTS: StreamName = StreamName::new("ACCOUNTS", "accounts.>", Keeps::All);
 /// The stream of the secrets without which nobody can read the addresses in [`ACCOUNTS`].
-pub const ADDRESSES: StreamName = StreamName {
-    name: "ADDRESSES",
-    subjects: "addresses.>",
-    keeps: Keeps::UntilErased,
-};
+pub const ADDRESSES: StreamName = StreamName::new("ADDRESSES", "addresses.>", Keeps::UntilErased);
 /// The stream of the use of keys. It may be lost: it holds nothing but these numbers.
-pub const KEY_USE: StreamName = StreamName {
-    name: "KEY_USE",
-    subjects: "key_use.>",
-    keeps: Keeps::Latest {
-        age_max: KEY_USE_AGE_MAX,
-        bytes_max: KEY_USE_BYTES_MAX,
-    },
-};
+pub const KEY_USE: StreamName = StreamName::new(
+    "KEY_USE",
+    "key_use.>",
+    Keeps::Latest(KEY_USE_AGE_MAX, KEY_USE_BYTES_MAX),
+);
 
 /// The object store of the snapshots of the views. It may be lost: the log has everything.
-pub const SNAPSHOTS: StreamName = StreamName {
-    name: "OBJ_SNAPSHOTS",
-    subjects: "$O.SNAPSHOTS.>",
-    keeps: Keeps::Objects {
-        bytes_max: SNAPSHOTS_BYTES_MAX,
-    },
-};
+pub const SNAPSHOTS: StreamName = StreamName::new(
+    "OBJ_SNAPSHOTS",
+    "$O.SNAPSHOTS.>",
+    Keeps::Objects(SNAPSHOTS_BYTES_MAX),
+);
 /// The streams that may be lost, the smallest first.
 pub(super) const BESIDE: [StreamName; 3] = [LEASES, KEY_USE, SNAPSHOTS];
 /// All streams.
@@ -70,14 +53,11 @@ const SNAPSHOTS_BYTES_MAX: i64 = 512 * 1024 * 1024;
 const ROOM_PART: i64 = 2;
 
 /// The key-value bucket of leases. An entry that nobody renews ends with the term.
-pub const LEASES: StreamName = StreamName {
-    name: "KV_LEASES",
-    subjects: "$KV.LEASES.>",
-    keeps: Keeps::Latest {
-        age_max: LEASE_TERM,
-        bytes_max: LEASES_BYTES_MAX,
-    },
-};
+pub const LEASES: StreamName = StreamName::new(
+    "KV_LEASES",
+    "$KV.LEASES.>",
+    Keeps::Latest(LEASE_TERM, LEASES_BYTES_MAX),
+);
 
 /// How long a lease lasts. A holder keeps it through the election of a leader, which takes up to 9 seconds.
 const LEASE_TERM: Duration = Duration::from_secs(20);
@@ -122,10 +102,10 @@ enum Keeps {
     All,
     /// Every message that is not erased.
     UntilErased,
-    /// The last message of each subject, until it is too old or the stream too large.
-    Latest { age_max: Duration, bytes_max: i64 },
-    /// The objects that nobody removes. A full stream rejects new ones.
-    Objects { bytes_max: i64 },
+    /// The last message of each subject, until it is older than this or the stream has more bytes.
+    Latest(Duration, i64),
+    /// The objects that nobody removes. A stream with so many bytes rejects new ones.
+    Objects(i64),
 }
 
 /// The state of a stream.
@@ -171,6 +151,14 @@ impl From<&Info> for LogState {
 }
 
 impl StreamName {
+    const fn new(name: &'static str, subjects: &'static str, keeps: Keeps) -> Self {
+        Self {
+            name,
+            subjects,
+            keeps,
+        }
+    }
+
     /// The settings with which railbird creates the stream.
     pub(super) fn config(self, replicas: Replicas) -> Config {
         let config = Config {
@@ -192,7 +180,7 @@ impl StreamName {
                 deny_purge: true,
                 ..config
             },
-            Keeps::Latest { age_max, bytes_max } => Config {
+            Keeps::Latest(age_max, bytes_max) => Config {
                 max_messages_per_subject: 1,
                 max_age: age_max,
                 // The server accepts no longer one.
@@ -201,7 +189,7 @@ impl StreamName {
                 discard: DiscardPolicy::Old,
                 ..config
             },
-            Keeps::Objects { bytes_max } => Config {
+            Keeps::Objects(bytes_max) => Config {
                 max_bytes: bytes_max,
                 discard: DiscardPolicy::New,
                 allow_rollup: true,
@@ -232,18 +220,14 @@ impl Log {
         action: &str,
         stream: StreamName,
         query: &(impl Serialize + Sync),
-    ) -> Result<T, LogError> {
+    ) -> LogResult<T> {
         let api = format!("{action}.{}", stream.name);
         let request = self.server.request(api.clone(), query);
         let response = self.request(&[&api], request).await?;
         self.answer(stream, response)
     }
 
-    pub(super) fn answer<T>(
-        &self,
-        stream: StreamName,
-        response: Response<T>,
-    ) -> Result<T, LogError> {
+    pub(super) fn answer<T>(&self, stream: StreamName, response: Response<T>) -> LogResult<T> {
         let error = match response {
             Response::Ok(answer) => return Ok(answer),
             Response::Err { error } => error,
@@ -260,7 +244,7 @@ impl Log {
 
     /// The replicas of the streams that this creates.
     pub fn replicas(&self) -> Replicas {
-        self.address.replicas
+        self.address.config.replicas
     }
 
     /// Creates a stream unless it exists. An existing one keeps its settings. The stream of facts is limited, so that
@@ -269,7 +253,7 @@ impl Log {
     /// # Errors
     /// Returns [`LogError::TooOld`], [`LogError::Denied`] if this user may not create streams,
     /// [`LogError::ForeignSetting`], and [`LogError::Unreachable`] or [`LogError::JetStream`] if the request fails.
-    pub async fn ensure(&self, stream: StreamName) -> Result<LogState, LogError> {
+    pub async fn ensure(&self, stream: StreamName) -> LogResult<LogState> {
         self.check_version()?;
         match self.state(stream).await {
             Err(LogError::NoStream(_)) => {}
@@ -308,7 +292,7 @@ impl Log {
     ///
     /// # Errors
     /// As [`Log::state`], and [`LogError::ForeignSetting`].
-    pub(super) async fn refuse_foreign(&self, stream: StreamName) -> Result<(), LogError> {
+    pub(super) async fn refuse_foreign(&self, stream: StreamName) -> LogResult<()> {
         let name = stream.name;
         match foreign_setting(&self.info(stream).await?.config) {
             Some(setting) => Err(LogError::ForeignSetting {
@@ -323,15 +307,14 @@ impl Log {
     ///
     /// # Errors
     /// Returns [`LogError::ForeignSetting`].
-    pub(super) async fn refuse_foreign_streams(&self) -> Result<(), LogError> {
+    pub(super) async fn refuse_foreign_streams(&self) -> LogResult<()> {
         let checks = STREAMS.map(|stream| self.refuse_foreign(stream));
+        let is_foreign = |of: &LogResult<()>| matches!(of, Err(LogError::ForeignSetting { .. }));
         let mut found = join_all(checks).await.into_iter();
-        found
-            .find(|checked| matches!(checked, Err(LogError::ForeignSetting { .. })))
-            .unwrap_or(Ok(()))
+        found.find(is_foreign).unwrap_or(Ok(()))
     }
 
-    async fn create(&self, stream: StreamName, config: Config) -> Result<LogState, LogError> {
+    async fn create(&self, stream: StreamName, config: Config) -> LogResult<LogState> {
         if self.is_clustered() && config.num_replicas == 1 {
             tracing::warn!(
                 stream = config.name,
@@ -354,7 +337,7 @@ impl Log {
     ///
     /// # Errors
     /// As [`Log::ensure`], after 20 seconds of retries unless a retry cannot help, and [`LogError::NoStream`].
-    pub async fn state_or_create(&self, stream: StreamName) -> Result<LogState, LogError> {
+    pub async fn state_or_create(&self, stream: StreamName) -> LogResult<LogState> {
         let mut attempts = Attempts::new(STARTUP_BACKOFF, STARTUP_TIMEOUT);
         loop {
             let error = match self.state(stream).await {
@@ -379,7 +362,7 @@ impl Log {
     /// # Errors
     /// Returns [`LogError::NoStream`] if it does not exist, [`LogError::Denied`], [`LogError::NoLeader`], and
     /// [`LogError::Unreachable`] or [`LogError::JetStream`] if the request fails.
-    pub async fn state(&self, stream: StreamName) -> Result<LogState, LogError> {
+    pub async fn state(&self, stream: StreamName) -> LogResult<LogState> {
         let mut attempts = Attempts::new(STARTUP_BACKOFF, STARTUP_TIMEOUT);
         loop {
             match self.info(stream).await {
@@ -389,19 +372,18 @@ impl Log {
         }
     }
 
-    pub(super) async fn info(&self, stream: StreamName) -> Result<Info, LogError> {
+    pub(super) async fn info(&self, stream: StreamName) -> LogResult<Info> {
         let info = self.any_info(stream).await?;
         if !is_led(info.cluster.as_ref()) {
             return Err(LogError::NoLeader(format!("the stream {}", stream.name)));
         }
         if info.config.metadata.contains_key(RESTORING) {
-            Err(LogError::Restoring(stream.name))
-        } else {
-            Ok(info)
+            return Err(LogError::Restoring(stream.name));
         }
+        Ok(info)
     }
 
-    async fn any_info(&self, stream: StreamName) -> Result<Info, LogError> {
+    async fn any_info(&self, stream: StreamName) -> LogResult<Info> {
         self.api("STREAM.INFO", stream, &json!({})).await
     }
 }
@@ -411,15 +393,14 @@ impl Log {
 fn foreign_setting(found: &Config) -> Option<&'static str> {
     let is_copy = found.metadata.contains_key(CREATED);
     let is_foreign = |mirror: &Source| !is_copy || !mirror.subject_transforms.is_empty();
-    let settings = [
+    let mut settings = [
         ("republish", found.republish.is_some()),
         ("sources", found.sources.iter().any(|of| !of.is_empty())),
         ("subject_transform", found.subject_transform.is_some()),
         ("mirror", found.mirror.as_ref().is_some_and(is_foreign)),
-    ];
-    settings
-        .into_iter()
-        .find_map(|(name, is_set)| is_set.then_some(name))
+    ]
+    .into_iter();
+    settings.find_map(|(name, is_set)| is_set.then_some(name))
 }
 
 /// Whether an error of nats-server is about the limits of a stream that is to be created.
@@ -431,15 +412,10 @@ fn has_no_room(error: &str) -> bool {
 /// Whether the leader of a stream has answered, and most of its servers follow it. Without a leader any of them answers
 /// from what it has, and one that was cut off or paused takes itself for the leader for another 10 s.
 pub(super) fn is_led(cluster: Option<&ClusterInfo>) -> bool {
-    let Some(ClusterInfo {
-        leader, replicas, ..
-    }) = cluster
-    else {
-        return true;
-    };
-    let followers = replicas
-        .iter()
-        .filter(|replica| replica.active <= FOLLOWS_WITHIN);
-    leader.as_ref().is_some_and(|leader| !leader.is_empty())
-        && (1 + followers.count()) * 2 > 1 + replicas.len()
+    let Some(cluster) = cluster else { return true };
+    let replicas = cluster.replicas.iter();
+    let followers = replicas.filter(|replica| replica.active <= FOLLOWS_WITHIN);
+    let leader = cluster.leader.as_ref();
+    leader.is_some_and(|leader| !leader.is_empty())
+        && (1 + followers.count()) * 2 > 1 + cluster.replicas.len()
 }

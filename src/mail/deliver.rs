@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use events::{Moment, Text};
+use events::Text;
 use jiff::Timestamp;
 use lettre::Address;
 use tokio::time::sleep;
@@ -15,9 +15,9 @@ use super::settings::Mailing;
 use super::text::MailText;
 use super::transport::Delivery;
 use crate::accounts::{
-    AccountCommands, AccountEvent, AccountSubject, Actor, CommandError, Email, Fact, Holder,
-    Ledger, Mail, MailAttempted, MailContent, MailDelivered, MailFailed, MailId, SealedEmail,
-    SubscriptionId, new_link, now, random_secret,
+    AccountCommands, AccountEvent, AccountSubject, Actor, Fact, Holder, Ledger, Mail,
+    MailAttempted, MailDelivered, MailFailed, MailId, SealedEmail, SubscriptionId, new_link, now,
+    random_secret,
 };
 use crate::log::LogError;
 use crate::metrics;
@@ -36,37 +36,21 @@ pub(super) struct DeliveryContext {
     pub(super) url: PublicUrl,
 }
 
-#[derive(Debug)]
 pub(super) enum MailTask {
     /// Erases the address of a forgotten subscription.
-    Erase {
-        subscription_id: SubscriptionId,
-        generation: u32,
-    },
+    Erase(SubscriptionId, u32),
     /// Forgets a subscription that was not confirmed.
     Forget(SubscriptionId),
-    Send(PendingMail),
-}
-
-/// What a task is about. There is one task at a time for each.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum TaskId {
-    Erase(SubscriptionId, u32),
-    Forget(SubscriptionId),
-    Send(MailId),
+    Send(Box<PendingMail>),
 }
 
 /// A mail that is due, from the ledger.
-#[derive(Debug)]
 pub(super) struct PendingMail {
     mail_id: MailId,
+    mail: Mail,
     last_seq: u64,
     /// The number of the attempt that is due.
     attempt: u32,
-    requested_at: Moment,
-    begun_at: Option<Moment>,
-    content: MailContent,
-    subscription_id: SubscriptionId,
     generation: u32,
     email: SealedEmail,
     plan: Text,
@@ -76,14 +60,11 @@ pub(super) struct PendingMail {
 pub(super) type ServerOutcome = Option<Result<(), DeliveryError>>;
 
 impl MailTask {
-    pub(super) fn id(&self) -> TaskId {
+    /// What the task is about. There is one task at a time for each subscription and each mail.
+    pub(super) fn subject(&self) -> AccountSubject {
         match self {
-            Self::Erase {
-                subscription_id,
-                generation,
-            } => TaskId::Erase(subscription_id.clone(), *generation),
-            Self::Forget(id) => TaskId::Forget(id.clone()),
-            Self::Send(mail) => TaskId::Send(mail.mail_id.clone()),
+            Self::Erase(id, _) | Self::Forget(id) => AccountSubject::Subscription(id.clone()),
+            Self::Send(mail) => AccountSubject::Mail(mail.mail_id.clone()),
         }
     }
 }
@@ -94,12 +75,9 @@ impl PendingMail {
         let subscription = ledger.subscription(&mail.subscription_id)?;
         Some(Self {
             mail_id: mail_id.clone(),
+            mail: mail.clone(),
             last_seq: ledger.last_seq(&AccountSubject::Mail(mail_id.clone())),
             attempt: mail.attempts + 1,
-            requested_at: mail.requested_at,
-            begun_at: mail.begun_at,
-            content: mail.content.clone(),
-            subscription_id: mail.subscription_id.clone(),
             generation: subscription.generation,
             email: subscription.email.clone(),
             plan: ledger.account(&holder)?.plan.clone(),
@@ -107,45 +85,37 @@ impl PendingMail {
     }
 }
 
-/// Logs whether an address was erased. An error is tried again after a while; it may be that another replica was first.
-async fn note_erasure(id: &SubscriptionId, outcome: Result<(), CommandError>) {
-    match outcome {
-        Ok(()) => tracing::info!(subscription_id = %id, "address erased"),
-        Err(error) => {
-            tracing::warn!(subscription_id = %id, %error, "an address is not erased yet");
-            sleep(LOG_RETRY_AFTER).await;
-        }
-    }
-}
-
 impl DeliveryContext {
     pub(super) async fn run(&self, task: MailTask) -> ServerOutcome {
-        match task {
-            MailTask::Erase {
-                subscription_id,
-                generation,
-            } => {
-                let erasing = self
-                    .commands
-                    .erase_address(subscription_id.clone(), generation);
-                note_erasure(&subscription_id, erasing.await).await;
-                None
-            }
-            MailTask::Forget(id) => {
-                note_erasure(&id, self.commands.forget(id.clone()).await).await;
-                None
-            }
+        let (id, erased) = match task {
             MailTask::Send(mail) => {
                 let span =
                     tracing::info_span!("mail", mail_id = %mail.mail_id, attempt = mail.attempt);
-                self.send(mail).instrument(span).await
+                return self.send(*mail).instrument(span).await;
+            }
+            MailTask::Erase(id, generation) => {
+                let erasing = self.commands.erase_address(id.clone(), generation);
+                (id, erasing.await)
+            }
+            MailTask::Forget(id) => (id.clone(), self.commands.forget(id).await),
+        };
+        // An error is tried again after a while; it may be that another replica was first.
+        match erased {
+            Ok(()) => tracing::info!(subscription_id = %id, "address erased"),
+            Err(error) => {
+                tracing::warn!(subscription_id = %id, %error, "an address is not erased yet");
+                sleep(LOG_RETRY_AFTER).await;
             }
         }
+        None
     }
 
     /// Connects before it records an attempt: an unreachable server costs none.
-    async fn send(&self, mail: PendingMail) -> ServerOutcome {
-        let address = match self.address(&mail).await {
+    async fn send(&self, pending: PendingMail) -> ServerOutcome {
+        let book = self.commands.book();
+        let subscription = &pending.mail.subscription_id;
+        let opening = book.open(subscription, pending.generation, &pending.email);
+        let address = match opening.await {
             Ok(address) => address,
             Err(error) => {
                 tracing::warn!(%error, "the address of a mail cannot be read yet");
@@ -156,13 +126,13 @@ impl DeliveryContext {
         let to = address.map(|email| email.reveal().parse());
         let Some(Ok(to)) = to else {
             let reason = to.map_or(NO_ADDRESS, |_| INVALID_ADDRESS);
-            self.give_up(&mail, reason).await;
+            self.give_up(&pending, reason).await;
             return None;
         };
         let hello = self.mailing.from.domain();
         match self.mailing.transport.open(hello).await {
             Ok(delivery) => {
-                self.attempt(&mail, to, delivery).await;
+                self.attempt(&pending, to, delivery).await;
                 Some(Ok(()))
             }
             Err(error) => {
@@ -172,15 +142,8 @@ impl DeliveryContext {
         }
     }
 
-    /// The address of a mail; `None` if it is erased.
-    async fn address(&self, mail: &PendingMail) -> Result<Option<Email>, CommandError> {
-        let book = self.commands.book();
-        Ok(book
-            .open(&mail.subscription_id, mail.generation, &mail.email)
-            .await?)
-    }
-
-    async fn attempt(&self, mail: &PendingMail, to: Address, mut delivery: Delivery) {
+    async fn attempt(&self, pending: &PendingMail, to: Address, mut delivery: Delivery) {
+        let mail = &pending.mail;
         let token = match mail.content.has_link().then(random_secret).transpose() {
             Ok(token) => token,
             Err(error) => {
@@ -188,23 +151,23 @@ impl DeliveryContext {
                 return sleep(LOG_RETRY_AFTER).await;
             }
         };
-        let mail_id = &mail.mail_id;
-        let attempt = mail.attempt;
+        let mail_id = &pending.mail_id;
+        let attempt = pending.attempt;
         let attempted = MailAttempted {
             mail_id: mail_id.clone(),
             attempt,
             link: token.as_ref().map(|token| new_link(token, now())),
         };
         // Of several replicas, one gets past this point.
-        let Some(seq) = self.append(attempted, mail.last_seq).await else {
+        let Some(seq) = self.append(attempted, pending.last_seq).await else {
             return delivery.close().await;
         };
-        let about = (&mail.plan, mail.requested_at);
+        let about = (&pending.plan, mail.requested_at);
         let text = MailText::new(&mail.content, about, &self.url, token.as_deref());
         let message = message(&text, (&self.mailing.from, to), mail_id, attempt);
         let file_name = format!("{mail_id}-{attempt}.eml");
         if let Err(error) = delivery.send(&message, &file_name).await {
-            return self.record_failure(mail, seq, &error).await;
+            return self.record_failure(pending, seq, &error).await;
         }
         let mail_id = mail_id.clone();
         if self.record(MailDelivered { mail_id, attempt }, seq).await {
@@ -214,12 +177,13 @@ impl DeliveryContext {
         delivery.close().await;
     }
 
-    async fn record_failure(&self, mail: &PendingMail, seq: u64, error: &DeliveryError) {
-        let is_final = error.is_final || schedule::is_expired(mail.begun_at, Timestamp::now());
+    async fn record_failure(&self, pending: &PendingMail, seq: u64, error: &DeliveryError) {
+        let begun_at = pending.mail.begun_at;
+        let is_final = error.is_final || schedule::is_expired(begun_at, Timestamp::now());
         metrics::MAILS_FAILED.increment(error.reason.as_str());
         let failed = MailFailed {
-            mail_id: mail.mail_id.clone(),
-            attempt: mail.attempt,
+            mail_id: pending.mail_id.clone(),
+            attempt: pending.attempt,
             reason: error.text(),
             is_final,
         };
@@ -234,14 +198,14 @@ impl DeliveryContext {
         }
     }
 
-    async fn give_up(&self, mail: &PendingMail, reason: &'static str) {
+    async fn give_up(&self, pending: &PendingMail, reason: &'static str) {
         let failed = MailFailed {
-            mail_id: mail.mail_id.clone(),
-            attempt: mail.attempt - 1,
+            mail_id: pending.mail_id.clone(),
+            attempt: pending.attempt - 1,
             reason: Text::parse(reason).unwrap_or_default(),
             is_final: true,
         };
-        if self.append(failed, mail.last_seq).await.is_some() {
+        if self.append(failed, pending.last_seq).await.is_some() {
             tracing::error!(error = reason, "mail given up");
             metrics::count("railbird_mails_given_up_total");
         }

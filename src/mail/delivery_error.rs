@@ -1,7 +1,5 @@
 //! [`DeliveryError`]: why a mail was not delivered, with secrets removed.
 
-use std::fmt;
-
 use events::Text;
 
 use crate::metrics::label_values;
@@ -34,6 +32,7 @@ label_values! {
 
 /// A mail was not delivered. The error can be logged: it contains no address, key or link.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}{}{detail}", reason.as_str(), if detail.is_empty() { "" } else { ": " })]
 pub struct DeliveryError {
     pub reason: FailureReason,
     /// Whether another attempt is pointless.
@@ -67,15 +66,6 @@ impl DeliveryError {
     /// The error as the reason in an event.
     pub fn text(&self) -> Text {
         Text::parse(&self.to_string()).unwrap_or_default()
-    }
-}
-
-impl fmt::Display for DeliveryError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.detail.as_str() {
-            "" => f.write_str(self.reason.as_str()),
-            detail => write!(f, "{}: {detail}", self.reason.as_str()),
-        }
     }
 }
 

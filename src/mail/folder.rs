@@ -1,7 +1,6 @@
 //! [`Folder`]: the folder to which `dev` writes its mails.
 
 use std::fs;
-use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 
@@ -10,23 +9,14 @@ use crate::atomic_file;
 
 /// A folder with a file for each mail, readable by this user alone.
 #[derive(Debug, Clone)]
-pub struct Folder(pub(super) PathBuf);
+pub struct Folder(pub PathBuf);
 
 impl Folder {
-    /// A folder, which is created with the first mail.
-    pub fn new(path: PathBuf) -> Self {
-        Self(path)
-    }
-
     /// Writes a mail atomically.
     pub(super) fn write(&self, name: &str, mail: &[u8]) -> Result<(), DeliveryError> {
-        self.write_and_rename(name, mail)
-            .map_err(|error| DeliveryError::new(FailureReason::NotWritten, &error.to_string()))
-    }
-
-    fn write_and_rename(&self, name: &str, mail: &[u8]) -> io::Result<()> {
         let mut folder = fs::DirBuilder::new();
-        folder.recursive(true).mode(0o700).create(&self.0)?;
-        atomic_file::replace(&self.0.join(name), mail)
+        let created = folder.recursive(true).mode(0o700).create(&self.0);
+        let written = created.and_then(|()| atomic_file::replace(&self.0.join(name), mail));
+        written.map_err(|error| DeliveryError::new(FailureReason::NotWritten, &error.to_string()))
     }
 }

@@ -5,7 +5,6 @@
 
 mod deliver;
 mod delivery_error;
-mod error;
 mod folder;
 mod message;
 mod outbox;
@@ -16,7 +15,6 @@ mod text;
 mod transport;
 
 pub use delivery_error::{DeliveryError, FailureReason};
-pub use error::InvalidMailSetting;
 pub use folder::Folder;
 pub use outbox::Outbox;
 pub use settings::{Mailing, Sender};

@@ -14,10 +14,10 @@ use tokio::sync::watch;
 use tokio::task::{self, JoinSet};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::deliver::{DeliveryContext, MailTask, PendingMail, ServerOutcome, TaskId};
+use super::deliver::{DeliveryContext, MailTask, PendingMail, ServerOutcome};
 use super::schedule;
 use super::settings::Mailing;
-use crate::accounts::{AccountCommands, KeyCache, Ledger, UNCONFIRMED_KEPT};
+use crate::accounts::{AccountCommands, AccountSubject, KeyCache, Ledger, UNCONFIRMED_KEPT};
 use crate::public_url::PublicUrl;
 use crate::shutdown::Shutdown;
 
@@ -37,7 +37,7 @@ pub struct Outbox {
     server: ServerHealth,
     tasks: JoinSet<ServerOutcome>,
     /// What the tasks are about.
-    in_progress: HashMap<task::Id, TaskId>,
+    in_progress: HashMap<task::Id, AccountSubject>,
 }
 
 /// Whether the mail server can be reached.
@@ -110,10 +110,10 @@ impl Outbox {
         }
         let (due, wait) = self.due_tasks(Timestamp::now());
         for task in due {
-            let id = task.id();
+            let subject = task.subject();
             let context = Arc::clone(&self.context);
             let task = self.tasks.spawn(async move { context.run(task).await });
-            self.in_progress.insert(task.id(), id);
+            self.in_progress.insert(task.id(), subject);
         }
         wait.min(WAIT_MAX)
     }
@@ -121,28 +121,24 @@ impl Outbox {
     /// The tasks that may start now, those without a mail first, and the time until the next mail is due.
     fn due_tasks(&mut self, now: Timestamp) -> (Vec<MailTask>, Duration) {
         let ledger = self.ledger.borrow_and_update();
-        let is_idle = |task: &MailTask| !self.in_progress.values().any(|id| *id == task.id());
-        let erasures = ledger.to_erase().map(|(id, generation)| MailTask::Erase {
-            subscription_id: id.clone(),
-            generation: *generation,
-        });
+        let is_idle =
+            |task: &MailTask| !(self.in_progress.values()).any(|of| *of == task.subject());
+        let to_erase = ledger.to_erase();
+        let erasures = to_erase.map(|(id, generation)| MailTask::Erase(id.clone(), *generation));
         let is_old = |since: Timestamp| now.duration_since(since) >= UNCONFIRMED_KEPT;
         let unconfirmed = ledger.unconfirmed();
-        let forgets = unconfirmed
-            .filter(|(_, since)| is_old(*since))
-            .map(|(id, _)| MailTask::Forget(id.clone()));
+        let unconfirmed = unconfirmed.filter(|(_, since)| is_old(*since));
+        let forgets = unconfirmed.map(|(id, _)| MailTask::Forget(id.clone()));
 
         let timeout = self.context.mailing.transport.timeout();
-        let mut mails: Vec<_> = ledger
-            .open_mails()
-            .map(|(id, mail)| (schedule::due(mail, timeout), id, mail))
-            .collect();
+        let mails = ledger.open_mails();
+        let mails = mails.map(|(id, mail)| (schedule::due(mail, timeout), id, mail));
+        let mut mails: Vec<_> = mails.collect();
         mails.sort_by_key(|(due, ..)| *due);
         let (due, later) = mails.split_at(mails.partition_point(|(due, ..)| *due <= now));
-        let sends = due
-            .iter()
-            .filter_map(|(_, id, mail)| PendingMail::of(&ledger, id, mail))
-            .map(MailTask::Send);
+        let due = due.iter();
+        let sends = due.filter_map(|(_, id, mail)| PendingMail::of(&ledger, id, mail));
+        let sends = sends.map(|mail| MailTask::Send(Box::new(mail)));
 
         let next_mail = later.first().map(|(due, ..)| due.duration_since(now));
         let next_mail = next_mail.and_then(|wait| Duration::try_from(wait).ok());
@@ -171,8 +167,7 @@ impl ServerHealth {
 
     /// The time until the server is tried again after a failure.
     fn closed_for(&self) -> Option<Duration> {
-        let until = self.closed_until?;
-        let wait = until.saturating_duration_since(Instant::now());
+        let wait = self.closed_until?.saturating_duration_since(Instant::now());
         (!wait.is_zero()).then_some(wait)
     }
 

@@ -3,16 +3,12 @@
 use lettre::message::Mailbox;
 
 use super::delivery_error::DeliveryError;
-use super::error::InvalidMailSetting;
 use super::transport::Transport;
-use crate::public_url::PublicUrl;
 
 #[derive(Debug, Clone)]
 pub struct Mailing {
     pub transport: Transport,
     pub from: Sender,
-    /// The base of the links; without it, the address that the service listens on.
-    pub public_url: Option<PublicUrl>,
     /// The environment in keys, such as `live`.
     pub key_env: &'static str,
 }
@@ -23,8 +19,7 @@ impl Mailing {
     /// # Errors
     /// Returns a [`DeliveryError`] if a mail could not be sent now.
     pub async fn try_transport(&self) -> Result<(), DeliveryError> {
-        let delivery = self.transport.open(self.from.domain()).await?;
-        delivery.close().await;
+        self.transport.open(self.from.domain()).await?.close().await;
         Ok(())
     }
 }
@@ -35,13 +30,15 @@ pub struct Sender(pub(super) Mailbox);
 
 impl Sender {
     /// Parses an address, with or without a name.
-    pub fn parse(text: &str) -> Result<Self, InvalidMailSetting> {
-        let message =
-            "expected an address such as keys@racing.example or Railbird <keys@racing.example>";
+    ///
+    /// # Errors
+    /// Returns what is expected.
+    pub fn parse(text: &str) -> Result<Self, &'static str> {
         let mailbox = text.parse().ok();
         let mailbox = mailbox.filter(|_| !text.contains(char::is_control));
-        let invalid = InvalidMailSetting::new("--mail-from", message);
-        mailbox.map(Self).ok_or(invalid)
+        mailbox.map(Self).ok_or(
+            "expected an address such as keys@racing.example or Railbird <keys@racing.example>",
+        )
     }
 
     /// The domain of the address: the name in the SMTP greeting, and the part of message ids that makes them unique.

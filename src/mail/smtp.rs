@@ -1,7 +1,6 @@
 //! [`Smtp`]: a mail server, and [`SmtpSession`], a connection to it.
 
 use std::error::Error as StdError;
-use std::fmt;
 use std::io::ErrorKind;
 use std::iter::successors;
 use std::net::IpAddr;
@@ -19,7 +18,6 @@ use tokio::time::timeout;
 use url::Url;
 
 use super::delivery_error::{DeliveryError, FailureReason};
-use super::error::InvalidMailSetting;
 
 /// Submission, with STARTTLS (RFC 6409).
 const PORT: u16 = 587;
@@ -40,7 +38,10 @@ const FINAL_CODES: [&str; 6] = ["5.1.1", "5.1.2", "5.1.3", "5.1.6", "5.1.10", "5
 const FORM: &str = "expected smtp://user:password@host:port or smtps://user:password@host:port";
 const ESCAPES: &str = "user and password must be UTF-8, with reserved characters percent-encoded";
 
-#[derive(Clone)]
+/// A mail server. It shows neither the user nor the password.
+#[derive(derive_more::Debug, derive_more::Display, Clone)]
+#[debug("Smtp({self})")]
+#[display("{host}:{port} {security}")]
 pub struct Smtp {
     host: String,
     port: u16,
@@ -49,59 +50,41 @@ pub struct Smtp {
     pub(super) timeout: Duration,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, derive_more::Display, Clone, Copy, PartialEq, Eq)]
 enum Security {
+    #[display("without TLS")]
     Plain,
+    #[display("with STARTTLS")]
     StartTls,
+    #[display("over TLS")]
     Tls,
-}
-
-/// Shows neither the user nor the password.
-impl fmt::Display for Smtp {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let security = match self.security {
-            Security::Plain => "without TLS",
-            Security::StartTls => "with STARTTLS",
-            Security::Tls => "over TLS",
-        };
-        write!(f, "{}:{} {security}", self.host, self.port)
-    }
-}
-
-impl fmt::Debug for Smtp {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Smtp({self})")
-    }
 }
 
 impl Smtp {
     /// Parses `smtp://user:password@host:port?tls=required` or `smtps://user:password@host:port`. `timeout` limits
     /// connecting and logging in, and again sending a mail. An error does not repeat the URL, which may contain a
     /// password.
-    pub fn parse(text: &str, timeout: Duration) -> Result<Self, InvalidMailSetting> {
-        let invalid = |message| InvalidMailSetting::new("--smtp-url", message);
-        let url = Url::parse(text).map_err(|_| invalid(FORM))?;
+    pub fn parse(text: &str, timeout: Duration) -> Result<Self, &'static str> {
+        let url = Url::parse(text).map_err(|_| FORM)?;
         let is_bare = matches!(url.path(), "" | "/") && url.fragment().is_none();
         let host = url.host_str().filter(|host| !host.is_empty() && is_bare);
-        let host = host.ok_or_else(|| invalid(FORM))?;
-        let host = host.trim_matches(['[', ']']).to_owned();
+        let host = host.ok_or(FORM)?.trim_matches(['[', ']']).to_owned();
         let (security, port) = match (url.scheme(), url.query()) {
             ("smtps", None) => (Security::Tls, PORT_TLS),
-            ("smtps", _) => return Err(invalid("smtps:// takes no ?tls=")),
+            ("smtps", _) => return Err("smtps:// takes no ?tls="),
             ("smtp", Some("tls=none")) => (Security::Plain, PORT),
             ("smtp", None) if is_loopback(&host) => (Security::Plain, PORT),
             ("smtp", None | Some("tls=required")) => (Security::StartTls, PORT),
-            ("smtp", _) => return Err(invalid("only ?tls=required and ?tls=none are allowed")),
-            _ => return Err(invalid(FORM)),
+            ("smtp", _) => return Err("only ?tls=required and ?tls=none are allowed"),
+            _ => return Err(FORM),
         };
         let credentials = match (url.username(), url.password()) {
             ("", None) => None,
             (user, Some(password)) if !user.is_empty() => {
-                let both = unescaped(user).zip(unescaped(password));
-                let (user, password) = both.ok_or_else(|| invalid(ESCAPES))?;
+                let (user, password) = unescaped(user).zip(unescaped(password)).ok_or(ESCAPES)?;
                 Some(Credentials::new(user, password))
             }
-            _ => return Err(invalid("user and password are required together")),
+            _ => return Err("user and password are required together"),
         };
         Ok(Self {
             port: url.port().unwrap_or(port),

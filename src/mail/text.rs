@@ -1,8 +1,6 @@
 //! [`MailText`]: the words of a mail.
 
 use events::{Moment, Text};
-use jiff::SignedDuration;
-use jiff::fmt::friendly::{Designator, Spacing, SpanPrinter};
 
 use crate::accounts::{Actor, Change, LINK_LASTS, MailContent};
 use crate::public_url::PublicUrl;
@@ -15,13 +13,11 @@ pub(super) struct MailText {
     pub(super) subject: &'static str,
     /// The paragraphs before the button.
     pub(super) before: Vec<String>,
-    pub(super) button: Option<Button>,
+    /// The label of the button.
+    pub(super) button: &'static str,
+    /// The URL of the button.
+    pub(super) link: String,
     pub(super) after: Vec<String>,
-    pub(super) url: String,
-}
-
-pub(super) struct Button {
-    pub(super) label: &'static str,
     pub(super) url: String,
 }
 
@@ -34,11 +30,7 @@ impl MailText {
         url: &PublicUrl,
         token: Option<&str>,
     ) -> Self {
-        let link = |label| {
-            let url = url.account(token);
-            Some(Button { label, url })
-        };
-        let once = format!("The link works once, for {}.", in_words(LINK_LASTS));
+        let once = format!("The link works once, for {} minutes.", LINK_LASTS.as_mins());
         let (subject, before, button, after) = match content {
             MailContent::Confirmation => (
                 "Confirm your Railbird subscription",
@@ -46,7 +38,7 @@ impl MailText {
                     "Someone, we hope you, subscribed with this address to the plan {plan} at {url}. Confirm it, and \
                      create your API key:"
                 )],
-                link("Confirm and sign in"),
+                "Confirm and sign in",
                 vec![
                     once,
                     "If it was not you, ignore this mail. Or open the link and say so: we then erase your address, \
@@ -59,7 +51,7 @@ impl MailText {
                 vec![format!(
                     "With this link you sign in at {url}, where you see and change your API keys:"
                 )],
-                link("Sign in"),
+                "Sign in",
                 vec![
                     once,
                     "If you did not ask for it, ignore this mail: without the link, nobody can sign in.".to_owned(),
@@ -70,7 +62,7 @@ impl MailText {
                 vec![format!(
                     "Your subscription to the plan {plan} is approved. Sign in to create your API key:"
                 )],
-                link("Go to your account"),
+                "Go to your account",
                 Vec::new(),
             ),
             MailContent::Notice { change, by } => {
@@ -82,7 +74,7 @@ impl MailText {
                         "Was this you? Then there is nothing to do.".to_owned(),
                         "If not, sign in, revoke the keys that you do not know and replace the others:".to_owned(),
                     ],
-                    link("Go to your account"),
+                    "Go to your account",
                     Vec::new(),
                 )
             }
@@ -91,6 +83,7 @@ impl MailText {
             subject,
             before,
             button,
+            link: url.account(token),
             after,
             url: url.to_string(),
         }
@@ -133,14 +126,6 @@ fn origin(by: &Actor) -> String {
 fn date_time(moment: Moment) -> String {
     let time = moment.timestamp();
     time.strftime("%-d %B %Y at %H:%M UTC").to_string()
-}
-
-/// A duration as words, such as `30 minutes`.
-fn in_words(duration: SignedDuration) -> String {
-    let printer = SpanPrinter::new()
-        .designator(Designator::Verbose)
-        .spacing(Spacing::BetweenUnitsAndDesignators);
-    printer.duration_to_string(&duration)
 }
 
 /// Breaks a paragraph into lines.

@@ -1,8 +1,8 @@
 //! [`Transport`]: a mail server or a folder.
 
-use std::fmt;
 use std::time::Duration;
 
+use derive_more::Display;
 use lettre::Message;
 
 use super::delivery_error::DeliveryError;
@@ -13,20 +13,12 @@ use super::smtp::{Smtp, SmtpSession};
 const FOLDER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Where mails are sent.
-#[derive(Debug, Clone)]
+#[derive(Debug, Display, Clone)]
 pub enum Transport {
     Smtp(Smtp),
     /// A folder; nothing is sent.
+    #[display("{}", _0.0.display())]
     Folder(Folder),
-}
-
-impl fmt::Display for Transport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Smtp(smtp) => smtp.fmt(f),
-            Self::Folder(folder) => folder.0.display().fmt(f),
-        }
-    }
 }
 
 impl Transport {

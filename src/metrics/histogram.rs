@@ -3,7 +3,6 @@
 //! The recorder's own histogram keeps every observation until the next scrape, so its memory would have no bound. This
 //! one has a counter for each bucket, and an observation costs two additions.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -39,9 +38,9 @@ impl DurationHistogram {
     /// The histogram for a value of the label. It exists once in a process.
     pub(super) fn get(settings: &'static HistogramSettings, value: &'static str) -> Arc<Self> {
         let mut all = ALL.lock();
-        let known = all
-            .iter()
-            .find(|histogram| (histogram.settings.name, histogram.value) == (settings.name, value));
+        let is_this =
+            |known: &&Arc<Self>| (known.settings.name, known.value) == (settings.name, value);
+        let known = all.iter().find(is_this);
         if let Some(known) = known {
             return Arc::clone(known);
         }
@@ -68,33 +67,22 @@ impl DurationHistogram {
 
     /// Writes the lines of this histogram: in each bucket count those of the smaller ones, too.
     fn render(&self, text: &mut String) {
-        let HistogramSettings {
-            name,
-            label,
-            buckets,
-            ..
-        } = self.settings;
-        let own = match *label {
-            "" => String::new(),
-            label => format!("{label}=\"{}\"", self.value),
+        let name = self.settings.name;
+        let (own, labels) = match self.settings.label {
+            "" => (String::new(), String::new()),
+            label => {
+                let own = format!("{label}=\"{}\"", self.value);
+                (format!("{own},"), format!("{{{own}}}"))
+            }
         };
-        let separator = if own.is_empty() { "" } else { "," };
-        let bounds = buckets.iter().map(f64::to_string);
+        let bounds = self.settings.buckets.iter().map(f64::to_string);
         let mut sum = 0;
         for (bound, count) in bounds.chain(["+Inf".to_owned()]).zip(&self.counts) {
             sum += count.load(Ordering::Relaxed);
-            line(
-                text,
-                &format!("{name}_bucket{{{own}{separator}le=\"{bound}\"}} {sum}"),
-            );
+            *text += &format!("{name}_bucket{{{own}le=\"{bound}\"}} {sum}\n");
         }
-        let labels = match own.as_str() {
-            "" => String::new(),
-            own => format!("{{{own}}}"),
-        };
         let seconds = self.nanoseconds.load(Ordering::Relaxed) as f64 / 1e9;
-        line(text, &format!("{name}_sum{labels} {seconds}"));
-        line(text, &format!("{name}_count{labels} {sum}"));
+        *text += &format!("{name}_sum{labels} {seconds}\n{name}_count{labels} {sum}\n");
     }
 }
 
@@ -104,18 +92,12 @@ pub(super) fn render(text: &mut String) {
     all.sort_by_key(|histogram| histogram.settings.name);
     for same in all.chunk_by(|a, b| a.settings.name == b.settings.name) {
         let HistogramSettings { name, help, .. } = same[0].settings;
-        line(text, &format!("# HELP {name} {help}"));
-        line(text, &format!("# TYPE {name} histogram"));
+        *text += &format!("# HELP {name} {help}\n# TYPE {name} histogram\n");
         for histogram in same {
             histogram.render(text);
         }
         text.push('\n');
     }
-}
-
-fn line(text: &mut String, line: &str) {
-    // Writing to a string cannot fail.
-    let _ = writeln!(text, "{line}");
 }
 
 #[cfg(test)]

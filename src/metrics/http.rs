@@ -40,12 +40,9 @@ type StatusCounters = [OnceLock<Counter>; STATUSES];
 
 /// The counter of a status in [`StatusCounters`].
 fn status_index(status: u16) -> usize {
-    let class = status / 100;
-    let rest = status % 100;
-    let index = usize::from(class.wrapping_sub(1)) * usize::from(STATUSES_OF_CLASS);
-    let is_known = (1..=5).contains(&class) && rest < STATUSES_OF_CLASS;
-    if is_known {
-        index + usize::from(rest)
+    let (class, rest) = (status / 100, status % 100);
+    if (1..=5).contains(&class) && rest < STATUSES_OF_CLASS {
+        usize::from((class - 1) * STATUSES_OF_CLASS + rest)
     } else {
         STATUSES - 1
     }
@@ -151,8 +148,8 @@ pub struct HttpMetrics {
     pub(crate) key_not_valid: Counter,
     /// Requests without a valid key over the limit of their network address.
     pub(crate) limited_address: Counter,
-    limited_minute: Counter,
-    limited_day: Counter,
+    /// Requests over the limit of their plan, by [`Period`].
+    limited: [Counter; 2],
 }
 
 impl Default for HttpMetrics {
@@ -167,8 +164,7 @@ impl Default for HttpMetrics {
             key_malformed: unauthorized("malformed"),
             key_not_valid: unauthorized("not_valid"),
             limited_address: limited("address"),
-            limited_minute: limited("minute"),
-            limited_day: limited("day"),
+            limited: ["minute", "day"].map(limited),
         }
     }
 }
@@ -176,10 +172,7 @@ impl Default for HttpMetrics {
 impl HttpMetrics {
     /// Counts a request over the limit of its plan.
     pub(crate) fn limited(&self, period: Period) {
-        match period {
-            Period::Minute => self.limited_minute.increment(1),
-            Period::Day => self.limited_day.increment(1),
-        }
+        self.limited[period as usize].increment(1);
     }
 
     pub(crate) fn answered(&self, status: u16) {

@@ -128,30 +128,16 @@ const LABELED_COUNTERS: [(&str, &str); 12] = [
 
 const CPU_SECONDS: (&str, &str) = ("process_cpu_seconds_total", "User and system CPU time.");
 
-/// A counter with a label, whose values are known.
-#[derive(Debug)]
-pub(crate) struct LabeledCounter {
-    name: &'static str,
-    label: &'static str,
-}
+/// A counter with a label, whose values are known: its name and the label.
+pub(crate) struct LabeledCounter(&'static str, &'static str);
 
-const EVENTS_REJECTED: LabeledCounter = LabeledCounter {
-    name: "railbird_events_rejected_total",
-    label: "reason",
-};
-pub(crate) const WS_CLOSED: LabeledCounter = LabeledCounter {
-    name: "railbird_ws_closed_total",
-    label: "code",
-};
+const EVENTS_REJECTED: LabeledCounter = LabeledCounter("railbird_events_rejected_total", "reason");
+/// Sockets that the service closed, by close code.
+pub(crate) const WS_CLOSED: LabeledCounter = LabeledCounter("railbird_ws_closed_total", "code");
 /// Forms on the pricing page.
-pub(crate) const SIGN_UPS: LabeledCounter = LabeledCounter {
-    name: "railbird_sign_ups_total",
-    label: "outcome",
-};
-pub(crate) const MAILS_FAILED: LabeledCounter = LabeledCounter {
-    name: "railbird_mails_failed_total",
-    label: "reason",
-};
+pub(crate) const SIGN_UPS: LabeledCounter = LabeledCounter("railbird_sign_ups_total", "outcome");
+pub(crate) const MAILS_FAILED: LabeledCounter =
+    LabeledCounter("railbird_mails_failed_total", "reason");
 
 impl LabeledCounter {
     /// Counts each of these values from now on: an alert on an increase sees the first one only after a 0.
@@ -166,7 +152,7 @@ impl LabeledCounter {
     }
 
     fn add(&self, value: impl Into<SharedString>, count: u64) {
-        counter!(self.name, self.label => value).increment(count);
+        counter!(self.0, self.1 => value).increment(count);
     }
 }
 
@@ -215,7 +201,7 @@ pub(crate) fn install() {
         for (name, _) in COUNTERS {
             counter!(name).increment(0);
         }
-        EVENTS_REJECTED.begin(DecodeError::CODES);
+        EVENTS_REJECTED.begin(DecodeError::CODES.iter().copied());
         gauge!("railbird_build_info", "version" => VERSION, "revision" => REVISION).set(1.0);
         // With milliseconds: a process may end and start twice within a second.
         set_time("process_start_time_seconds", Timestamp::now());
@@ -230,9 +216,8 @@ pub(crate) fn render() -> String {
     histogram::render(&mut text);
     // The counters of the recorder have no fractions.
     let ((name, help), seconds) = (CPU_SECONDS, process::cpu_seconds());
-    text.push_str(&format!(
-        "# HELP {name} {help}\n# TYPE {name} counter\n{name} {seconds}\n"
-    ));
+    text += &format!("# HELP {name} {help}\n# TYPE {name} counter\n");
+    text += &format!("{name} {seconds}\n");
     text
 }
 
@@ -272,19 +257,15 @@ pub(crate) fn snapshot(written_at: Timestamp, seq: u64, bytes: u64) {
 
 /// Sets a gauge of [`GAUGES`] for a stream.
 pub(crate) fn set_of_stream(gauge: &'static str, stream: &'static str, value: f64) {
-    debug_assert!(
-        GAUGES.iter().any(|(metric, _)| name(metric) == gauge),
-        "{gauge}"
-    );
+    let is_known = GAUGES.iter().any(|(metric, _)| name(metric) == gauge);
+    debug_assert!(is_known, "{gauge}");
     gauge!(gauge, "stream" => stream).set(value);
 }
 
 /// Adds one to a counter of [`COUNTERS`].
 pub(crate) fn count(counter: &'static str) {
-    debug_assert!(
-        COUNTERS.iter().any(|(name, _)| *name == counter),
-        "{counter}"
-    );
+    let is_known = COUNTERS.iter().any(|(name, _)| *name == counter);
+    debug_assert!(is_known, "{counter}");
     counter!(counter).increment(1);
 }
 
@@ -295,10 +276,6 @@ pub(crate) fn folded(tally: &Tally) {
     for (code, count) in &tally.rejected {
         EVENTS_REJECTED.add(*code, *count);
     }
-}
-
-pub(crate) fn open_race_left_out() {
-    counter!("railbird_feed_open_races_left_out_total").increment(1);
 }
 
 pub(crate) fn rebuilds(count: u64) {
@@ -335,8 +312,8 @@ pub struct LiveMetrics {
     pub(crate) socket_guard: Arc<()>,
     pub(crate) messages: Counter,
     pub(crate) conflated: Counter,
-    recovered: Counter,
-    not_recovered: Counter,
+    /// By whether every missed message was replayed.
+    resumed: [Counter; 2],
     publish_to_socket: Arc<DurationHistogram>,
 }
 
@@ -348,8 +325,7 @@ impl Default for LiveMetrics {
             socket_guard: Arc::default(),
             messages: counter!("railbird_ws_messages_total"),
             conflated: counter!("railbird_ws_conflated_total"),
-            recovered: resumed("true"),
-            not_recovered: resumed("false"),
+            resumed: ["false", "true"].map(resumed),
             publish_to_socket: DurationHistogram::get(&PUBLISH_TO_SOCKET, ""),
         }
     }
@@ -362,11 +338,7 @@ impl LiveMetrics {
     }
 
     pub(crate) fn resumed(&self, recovered: bool) {
-        if recovered {
-            self.recovered.increment(1)
-        } else {
-            self.not_recovered.increment(1)
-        }
+        self.resumed[usize::from(recovered)].increment(1);
     }
 
     /// Notes that frames of an event were written to sockets. The clock of NATS may be ahead: then it took no time.
@@ -375,19 +347,12 @@ impl LiveMetrics {
         let took = Duration::try_from(took).unwrap_or_default();
         self.publish_to_socket.observe(took);
     }
-
-    /// Counts a socket that the service closed, by its close code.
-    pub(crate) fn closed(&self, code: u16) {
-        WS_CLOSED.increment(code.to_string());
-    }
 }
 
 /// Holds a gauge one higher until dropped.
-#[derive(Debug)]
 pub(crate) struct GaugeGuard(Gauge);
 
 impl GaugeGuard {
-    #[must_use]
     pub(crate) fn new(gauge: &Gauge) -> Self {
         gauge.increment(1.0);
         Self(gauge.clone())

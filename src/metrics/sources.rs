@@ -13,17 +13,13 @@ const OTHER: &str = "(other)";
 /// The source of messages that name none.
 const NONE: &str = "(none)";
 
-static SOURCES: LabelValues = LabelValues::new();
-static VENUES: LabelValues = LabelValues::new();
+static SOURCES: LabelValues = LabelValues(Mutex::new(BTreeSet::new()));
+static VENUES: LabelValues = LabelValues(Mutex::new(BTreeSet::new()));
 
 /// The values that a label has had.
 struct LabelValues(Mutex<BTreeSet<String>>);
 
 impl LabelValues {
-    const fn new() -> Self {
-        Self(Mutex::new(BTreeSet::new()))
-    }
-
     /// The value to use for this one.
     fn bounded(&self, value: &str) -> String {
         let mut values = self.0.lock();

@@ -3,7 +3,7 @@
 //! All replicas queue all rejections, and the holder of a lease publishes them. It notes with the lease how far it is,
 //! so that the others drop what is published, and the next holder publishes the rest.
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use projections::{Announcement, LogIdentity};
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
@@ -57,9 +57,8 @@ impl AnnouncedPosition {
     /// back since that.
     fn after(mut self, earlier: Option<&Self>) -> Self {
         let earlier = earlier.filter(|earlier| earlier.log == self.log && earlier.seq < self.seq);
-        self.stored_us = earlier.map_or(self.stored_us, |earlier| {
-            self.stored_us.max(earlier.stored_us)
-        });
+        let latest_us = earlier.map_or(i64::MIN, |earlier| earlier.stored_us);
+        self.stored_us = self.stored_us.max(latest_us);
         self
     }
 
@@ -87,21 +86,14 @@ impl AnnouncedPositions {
     }
 }
 
-#[derive(Debug)]
-struct QueuedAnnouncement {
-    position: AnnouncedPosition,
-    announcement: Announcement,
-}
+type QueuedAnnouncement = (AnnouncedPosition, Announcement);
 
 impl Announcer {
     /// An announcer, and the task that publishes for it, while this replica holds the lease, until it is dropped.
     pub fn new(log: Log, lease: Lease) -> (Self, impl Future<Output = ()>) {
-        let (sender, receiver) = mpsc::channel(QUEUE_MAX);
-        let announcer = Self {
-            queue: sender,
-            seen: AnnouncedPositions::default(),
-        };
-        (announcer, publish(log, lease, receiver))
+        let (queue, receiver) = mpsc::channel(QUEUE_MAX);
+        let seen = AnnouncedPositions::default();
+        (Self { queue, seen }, publish(log, lease, receiver))
     }
 
     /// Queues the rejections of a batch: all of them when the projector is `live`, else the recent ones.
@@ -118,30 +110,19 @@ impl Announcer {
                 continue;
             }
             self.seen.add(position.clone());
-            if !live && !is_recent(recorded_at) {
+            let is_recent = now().duration_since(recorded_at) <= RECENT;
+            if !live && !is_recent {
                 continue;
             }
-            let queued = QueuedAnnouncement {
-                position,
-                announcement,
-            };
-            if self.queue.try_send(queued).is_err() {
+            if self.queue.try_send((position, announcement)).is_err() {
                 metrics::count("railbird_rejections_not_announced_total");
             }
         }
     }
 }
 
-fn is_recent(recorded_at: Timestamp) -> bool {
-    now().duration_since(recorded_at) <= RECENT
-}
-
 async fn publish(log: Log, mut lease: Lease, mut queue: mpsc::Receiver<QueuedAnnouncement>) {
-    while let Some(QueuedAnnouncement {
-        position,
-        announcement,
-    }) = queue.recv().await
-    {
+    while let Some((position, announcement)) = queue.recv().await {
         if !is_to_be_published(&mut lease, &position).await {
             continue;
         }
@@ -180,18 +161,9 @@ fn published(lease: &Lease) -> AnnouncedPositions {
 /// Characters that no event's subject contains become `_`: some client libraries cannot parse them, and wildcards have
 /// a meaning for subscribers.
 fn subject(original: &str) -> String {
-    let replace = |c: char| {
-        if c.is_ascii_graphic() && !"*>".contains(c) {
-            c
-        } else {
-            '_'
-        }
-    };
-    let subject: String = original
-        .chars()
-        .take(SUBJECT_CHARS_MAX)
-        .map(replace)
-        .collect();
+    let is_kept = |c: char| c.is_ascii_graphic() && !"*>".contains(c);
+    let kept = original.chars().take(SUBJECT_CHARS_MAX);
+    let subject = String::from_iter(kept.map(|c| if is_kept(c) { c } else { '_' }));
     format!("{PREFIX}{}", subject.trim_end_matches('.'))
 }
 
@@ -233,13 +205,13 @@ mod tests {
 
     /// The sequences in the queue, which is then empty.
     fn drain(queue: &mut mpsc::Receiver<QueuedAnnouncement>) -> Vec<u64> {
-        let next = || Some(queue.try_recv().ok()?.announcement.seq);
+        let next = || Some(queue.try_recv().ok()?.1.seq);
         std::iter::from_fn(next).collect()
     }
 
     /// The ids in the queue, which is then empty.
     fn drain_ids(queue: &mut mpsc::Receiver<QueuedAnnouncement>) -> Vec<String> {
-        std::iter::from_fn(|| Some(queue.try_recv().ok()?.position.id())).collect()
+        std::iter::from_fn(|| Some(queue.try_recv().ok()?.0.id())).collect()
     }
 
     const NOW: SignedDuration = SignedDuration::ZERO;
@@ -301,7 +273,7 @@ mod tests {
         let stepped_back = vec![rejection(3, SignedDuration::from_mins(5))];
         announcer.announce(&log("a"), before.clone(), true);
         announcer.announce(&log("a"), stepped_back, true);
-        let positions = std::iter::from_fn(|| Some(queue.try_recv().ok()?.position));
+        let positions = std::iter::from_fn(|| Some(queue.try_recv().ok()?.0));
         let positions: Vec<_> = positions.collect();
         let mut published = AnnouncedPositions::default();
         for position in &positions {

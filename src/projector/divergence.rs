@@ -5,7 +5,7 @@ use std::sync::Arc;
 use projections::open_races;
 
 use super::Projector;
-use super::fold::{FoldError, blocking};
+use super::fold::{FoldResult, blocking};
 use super::status::Phase;
 use crate::feed::Replayed;
 use crate::log::{LogReplaced, RACING, Resolution};
@@ -31,11 +31,11 @@ impl Projector {
     }
 
     /// Gives sockets the images of the old views, if this process has not been live yet.
-    async fn serve_old_views(&self) -> Result<(), FoldError> {
+    async fn serve_old_views(&self) -> FoldResult<()> {
         let Some(current) = self.views.read_current() else {
             return Ok(());
         };
-        let store = Arc::clone(current.store());
+        let store = Arc::clone(&current.store);
         let feed = self.feed.clone();
         let Some(checkpoint) = store.checkpoint() else {
             return Ok(());
@@ -43,7 +43,7 @@ impl Projector {
         if feed.position().generation > 0 {
             return Ok(());
         }
-        blocking(current.name(), move || {
+        blocking(&current.name, move || {
             let none = Replayed::nothing(&checkpoint);
             feed.reset(&checkpoint, open_races(&store)?, none);
             Ok(())

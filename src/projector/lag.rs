@@ -126,13 +126,10 @@ impl LagWatch {
         loop {
             let wait = match self.look().await {
                 Ok(()) => LOOK_EVERY,
-                Err(error @ LogError::Denied { .. }) => {
-                    tracing::debug!(%error, "it is not known where other replicas are");
-                    DENIED_RETRY
-                }
                 Err(error) => {
                     tracing::debug!(%error, "cannot find out where other replicas are");
-                    LOOK_EVERY
+                    let is_denied = matches!(error, LogError::Denied { .. });
+                    if is_denied { DENIED_RETRY } else { LOOK_EVERY }
                 }
             };
             sleep(wait).await;
@@ -144,8 +141,7 @@ impl LagWatch {
         let mut found = None;
         if self.lag.is_too_long() {
             let asked_at = Uptime::now();
-            let others = self.lag.other_replicas();
-            let answers = join_all(others.iter().map(is_fresh)).await;
+            let answers = join_all(self.lag.other_replicas().iter().map(is_fresh)).await;
             found = answers.contains(&true).then_some(asked_at);
         }
         let mut before = found;
@@ -159,8 +155,7 @@ impl LagWatch {
         if self.lag.is_too_long() || is_noted {
             return Ok(());
         }
-        let noted = timeout(NOTE_TIMEOUT, self.note()).await;
-        noted.unwrap_or(Ok(()))
+        timeout(NOTE_TIMEOUT, self.note()).await.unwrap_or(Ok(()))
     }
 
     async fn note(&mut self) -> Result<(), LogError> {

@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
 use self::announcer::{Announcer, QUEUE_MAX};
-use self::fold::{FoldError, RunningFold, blocking, is_disk_full};
+use self::fold::{FoldError, FoldResult, RunningFold, blocking, is_disk_full};
 use self::rebuild::Candidate;
 use self::snapshots::SnapshotSecret;
 pub use self::status::{FoldFailure, Phase, Status};
@@ -38,6 +38,9 @@ const HEAL_RETRY: Duration = Duration::from_secs(10);
 
 /// The longest that clients wait for the replay of earlier messages.
 const REPLAY_TIMEOUT: Duration = Duration::from_secs(20);
+
+const REPLAY_LATE: &str =
+    "replay of earlier messages timed out, clients that resume get fresh images";
 
 /// Folds the log into the views.
 #[derive(Debug)]
@@ -84,7 +87,7 @@ impl Projector {
         announcer: Announcer,
         snapshot_secret: Option<SnapshotSecret>,
     ) -> (Self, ProjectorHandle) {
-        let (status, status_receiver) = watch::channel(Status::new());
+        let (status, status_receiver) = watch::channel(Status::default());
         let (request_sender, rebuild_requests) = mpsc::channel(1);
         let projector = Self {
             log,
@@ -132,9 +135,7 @@ impl Projector {
                 _ => self.replace_views(&error).await,
             },
             FoldError::Panicked { .. } => self.replace_views(&error).await,
-            FoldError::LogReplaced(_) | FoldError::ReaderEnded | FoldError::Views(_) => {
-                sleep(RETRY).await;
-            }
+            _ => sleep(RETRY).await,
         }
     }
 
@@ -211,7 +212,7 @@ impl Projector {
     }
 
     /// Folds the log into the views in force, and into new ones for each rebuild.
-    async fn follow(&mut self) -> Result<Infallible, FoldError> {
+    async fn follow(&mut self) -> FoldResult<Infallible> {
         let state = match self.accepted.take() {
             Some(state) => state,
             None => self.continuity.find(&self.log, RACING).await?,
@@ -221,10 +222,9 @@ impl Projector {
             status.pending = state.last_seq.saturating_sub(status.seq);
         });
         let mut live = match self.views.read_current() {
-            Some(current) if self.replace.is_none() && current.schema() == SCHEMA_VERSION => {
-                let store = Arc::clone(current.store());
-                self.announce_stored(&store).await;
-                RunningFold::resume(&self.log, store, current.name().to_owned(), &state)?
+            Some(current) if self.replace.is_none() && current.schema == SCHEMA_VERSION => {
+                self.announce_stored(&current.store).await;
+                RunningFold::resume(&self.log, &current, &state)?
             }
             _ => self.build(&state).await?,
         };
@@ -239,10 +239,10 @@ impl Projector {
     ///
     /// # Errors
     /// Returns [`FoldError::LogReplaced`].
-    async fn build(&mut self, state: &LogState) -> Result<RunningFold, FoldError> {
+    async fn build(&mut self, state: &LogState) -> FoldResult<RunningFold> {
         let reason = match (&self.replace, self.views.read_current()) {
             (Some(reason), _) => Some(reason.clone()),
-            (None, Some(old)) => Some(format!("they were of schema {}", old.schema())),
+            (None, Some(old)) => Some(format!("they were of schema {}", old.schema)),
             (None, None) => None,
         };
         tracing::info!(reason, last_seq = state.last_seq, "building the views");
@@ -262,11 +262,11 @@ impl Projector {
         &mut self,
         state: &LogState,
         reason: Option<String>,
-    ) -> Result<RunningFold, FoldError> {
+    ) -> FoldResult<RunningFold> {
         let views = &self.views;
         let log = &self.log;
         let secret = self.snapshot_secret.as_ref();
-        let new = Candidate::begin_from_snapshot(views, log, state, secret, &self.status).await?;
+        let new = Candidate::begin(views, log, state, secret, &self.status).await?;
         // The log is shorter than the views in force where an operator has accepted that.
         let served = self.served_seq();
         let target = if served <= state.last_seq { served } else { 0 };
@@ -284,7 +284,7 @@ impl Projector {
         new: Candidate,
         target: u64,
         reason: Option<String>,
-    ) -> Result<RunningFold, FoldError> {
+    ) -> FoldResult<RunningFold> {
         self.announce_stored(new.store()).await;
         let new = new.reach_end(target, &mut self.announcer).await?;
         let freshness = new.freshness.clone();
@@ -305,24 +305,18 @@ impl Projector {
     /// nothing: the read of it has noted the damage, which is healed beside the views.
     async fn announce_stored(&mut self, store: &Arc<Store>) {
         let stored = Arc::clone(store);
-        let read = spawn_blocking(move || rejections::latest(&stored, QUEUE_MAX)).await;
-        match (read.map_err(anyhow::Error::from), store.checkpoint()) {
-            (Ok(Ok(latest)), Some(checkpoint)) => {
-                self.announcer.announce(&checkpoint.log, latest, false);
-            }
-            (Ok(Ok(_)), None) => {}
-            (Ok(Err(error)), _) => {
-                tracing::error!(%error, "cannot read the rejections of the views");
-            }
+        let read = move || anyhow::Ok(rejections::latest(&stored, QUEUE_MAX)?);
+        let read = spawn_blocking(read).await;
+        let read = read.unwrap_or_else(|panicked| Err(panicked.into()));
+        match (read, store.checkpoint()) {
+            (Ok(latest), Some(found)) => self.announcer.announce(&found.log, latest, false),
+            (Ok(_), None) => {}
             (Err(error), _) => tracing::error!(%error, "cannot read the rejections of the views"),
         }
     }
 
     /// Folds the log until a rebuild is requested, or necessary because a reader has found damage.
-    async fn fold_until_rebuild(
-        &mut self,
-        mut live: RunningFold,
-    ) -> Result<RunningFold, FoldError> {
+    async fn fold_until_rebuild(&mut self, mut live: RunningFold) -> FoldResult<RunningFold> {
         loop {
             if live.store().damage().is_some() && self.heal_at <= Instant::now() {
                 self.heal_at = Instant::now() + HEAL_RETRY;
@@ -344,7 +338,7 @@ impl Projector {
         &mut self,
         mut live: RunningFold,
         state: &LogState,
-    ) -> Result<RunningFold, FoldError> {
+    ) -> FoldResult<RunningFold> {
         let target = live.seq();
         let damage = live.store().damage();
         tracing::info!(target, damage, "rebuilding beside the live views");
@@ -352,17 +346,12 @@ impl Projector {
         let views = Arc::clone(&self.views);
         let log = self.log.clone();
         let state = state.clone();
-        let secret = self.snapshot_secret.clone();
+        // Views that an operator wants rebuilt trust nothing but the log.
+        let secret = self.snapshot_secret.clone().filter(|_| is_damaged);
         let status = self.status.clone();
         let mut building = AbortOnDropHandle::new(spawn(async move {
-            // Views that an operator wants rebuilt trust nothing but the log.
-            let new = if is_damaged {
-                let secret = secret.as_ref();
-                Candidate::begin_from_snapshot(&views, &log, &state, secret, &status).await?
-            } else {
-                Candidate::begin(&views, &log, &state, &status).await?
-            };
-            new.reach(target).await
+            let new = Candidate::begin(&views, &log, &state, secret.as_ref(), &status).await?;
+            new.reach(target, u64::MAX).await
         }));
         let built = loop {
             tokio::select! {
@@ -390,13 +379,10 @@ impl Projector {
             Ok(Err(error)) => Err(error),
             Err(panicked) => Err(FoldError::Views(panicked.into())),
         };
-        match rebuilt {
-            Ok(fold) => Ok(fold),
-            Err(error) => {
-                tracing::error!(%error, "rebuild failed, the live views stay in force");
-                Ok(live)
-            }
-        }
+        Ok(rebuilt.unwrap_or_else(|error| {
+            tracing::error!(%error, "rebuild failed, the live views stay in force");
+            live
+        }))
     }
 
     /// Completes the new views of a rebuild after the live ones failed.
@@ -405,9 +391,9 @@ impl Projector {
     /// Returns the error of the live views if the new ones failed as well.
     async fn complete_rebuild(
         &mut self,
-        building: AbortOnDropHandle<Result<Candidate, FoldError>>,
+        building: AbortOnDropHandle<FoldResult<Candidate>>,
         error: FoldError,
-    ) -> Result<RunningFold, FoldError> {
+    ) -> FoldResult<RunningFold> {
         let is_writable = |store: Arc<Store>| store.accepts_writes();
         if !self.views.current().is_some_and(is_writable) {
             return Err(error);
@@ -427,17 +413,12 @@ impl Projector {
     ///
     /// # Errors
     /// Returns a [`FoldError`] of the new views. Then the live ones stay in force.
-    async fn replace(
-        &mut self,
-        live: &RunningFold,
-        new: Candidate,
-    ) -> Result<RunningFold, FoldError> {
+    async fn replace(&mut self, live: &RunningFold, new: Candidate) -> FoldResult<RunningFold> {
         let seq = live.seq();
-        let new = new.reach_exactly(seq).await?;
+        let new = new.reach(seq, seq).await?;
         let freshness = new.freshness.clone();
         let fold = new.promote(&self.views, None).await?;
-        self.status
-            .send_modify(|status| status.freshness.join(freshness));
+        (self.status).send_modify(|status| status.freshness.join(freshness));
         tracing::info!(seq, "the rebuilt views are in force");
         let old = live.checkpoint().digest;
         let new = fold.checkpoint().digest;
@@ -452,10 +433,9 @@ impl Projector {
     }
 
     /// Folds a batch, then publishes its changes, rejections and progress.
-    async fn fold(&mut self, fold: RunningFold, batch: Batch) -> Result<RunningFold, FoldError> {
+    async fn fold(&mut self, fold: RunningFold, batch: Batch) -> FoldResult<RunningFold> {
         let live = self.status.borrow().phase == Phase::Live;
-        let pending = batch.pending;
-        let head = batch.head;
+        let (pending, head) = (batch.pending, batch.head);
         let events: Vec<EventTime> = batch.messages.iter().map(EventTime::of).collect();
         let open_from = fold.checkpoint().open_from();
         let (fold, step) = fold.step(batch, live).await?;
@@ -472,12 +452,11 @@ impl Projector {
             self.feed.publish(step.updates, &events, log_time);
             if checkpoint.open_from() < open_from {
                 let store = Arc::clone(fold.store());
-                let open = blocking(fold.name(), move || open_races(&store)).await?;
+                let open = blocking(&fold.name, move || open_races(&store)).await?;
                 self.feed.reopen(open);
             }
         }
-        self.announcer
-            .announce(&checkpoint.log, step.announcements, live);
+        (self.announcer).announce(&checkpoint.log, step.announcements, live);
         self.status.send_modify(|status| {
             status.reflect(Some(checkpoint));
             status.pending = pending;
@@ -488,31 +467,27 @@ impl Projector {
             self.go_live(&fold).await?;
         }
         if head.is_some() {
-            self.continuity
-                .note_views(&fold.checkpoint().clone().into());
+            (self.continuity).note_views(&fold.checkpoint().clone().into());
         }
         Ok(fold)
     }
 
     /// Publishes every change from here on. Clients that are connected, and were sent other views, first get new
     /// images.
-    async fn go_live(&self, fold: &RunningFold) -> Result<(), FoldError> {
+    async fn go_live(&self, fold: &RunningFold) -> FoldResult<()> {
         let checkpoint = fold.checkpoint().clone();
         let seq = checkpoint.seq;
         let replayed =
             match timeout(REPLAY_TIMEOUT, replay(&self.log, fold.store(), &checkpoint)).await {
                 Ok(replayed) => replayed?,
                 Err(_) => {
-                    tracing::warn!(
-                        timeout = ?REPLAY_TIMEOUT,
-                        "replay of earlier messages timed out, clients that resume get fresh images"
-                    );
+                    tracing::warn!(timeout = ?REPLAY_TIMEOUT, "{REPLAY_LATE}");
                     Replayed::nothing(&checkpoint)
                 }
             };
         let store = Arc::clone(fold.store());
         let feed = self.feed.clone();
-        blocking(fold.name(), move || {
+        blocking(&fold.name, move || {
             feed.reset(&checkpoint, open_races(&store)?, replayed);
             Ok(())
         })

@@ -6,7 +6,7 @@ use projections::{Checkpoint, Step, Store};
 use tokio::sync::watch;
 
 use super::announcer::Announcer;
-use super::fold::{FoldError, RunningFold};
+use super::fold::{FoldError, FoldResult, RunningFold};
 use super::snapshots::{SnapshotSecret, load_latest};
 use super::status::{Phase, Status};
 use super::views::{NewStore, Views};
@@ -42,7 +42,8 @@ impl Drop for RebuildProgress {
 }
 
 impl Candidate {
-    /// Begins to fold the log into a new store, and reports the progress in `status`.
+    /// Begins to fold the log into a new store, and reports the progress in `status`. With a secret, the store is that
+    /// of the latest snapshot of the views that is signed with it, if there is one.
     ///
     /// # Errors
     /// Returns a [`FoldError`] if the store cannot be created, or is of another log.
@@ -50,25 +51,9 @@ impl Candidate {
         views: &Arc<Views>,
         log: &Log,
         state: &LogState,
-        status: &watch::Sender<Status>,
-    ) -> Result<Self, FoldError> {
-        let progress = RebuildProgress::begin(status, state);
-        let store = begin(views, state).await?;
-        Self::of_store(log, state, store, progress)
-    }
-
-    /// As [`begin`](Self::begin), with a store of the latest snapshot of the views if there is one that is signed with
-    /// the secret.
-    ///
-    /// # Errors
-    /// As [`begin`](Self::begin).
-    pub(super) async fn begin_from_snapshot(
-        views: &Arc<Views>,
-        log: &Log,
-        state: &LogState,
         secret: Option<&SnapshotSecret>,
         status: &watch::Sender<Status>,
-    ) -> Result<Self, FoldError> {
+    ) -> FoldResult<Self> {
         let progress = RebuildProgress::begin(status, state);
         let mut store = begin(views, state).await?;
         let seq = store.store().seq();
@@ -77,55 +62,24 @@ impl Candidate {
         {
             store = loaded;
         }
-        Self::of_store(log, state, store, progress)
-    }
-
-    fn of_store(
-        log: &Log,
-        state: &LogState,
-        store: NewStore,
-        progress: RebuildProgress,
-    ) -> Result<Self, FoldError> {
-        let name = store.name().to_owned();
-        let fold = RunningFold::resume(log, Arc::clone(store.store()), name, state)?;
+        let fold = RunningFold::resume(log, store.built(), state)?;
         Ok(Self {
             fold,
             store,
             progress,
-            freshness: Freshness::new(),
+            freshness: Freshness::default(),
         })
     }
 
-    /// Folds the log up to the sequence `target`, which the log has had, or further.
+    /// Folds the log up to the sequence `target`, which the log has had, or further, but not beyond `last`.
     ///
     /// # Errors
     /// Returns a [`FoldError`] if the store cannot be written, or the log was replaced.
-    pub(super) async fn reach(mut self, target: u64) -> Result<Self, FoldError> {
+    pub(super) async fn reach(mut self, target: u64, last: u64) -> FoldResult<Self> {
         let since = Uptime::now();
         while self.seq() < target {
-            let batch = self.fold.next_batch().await?;
-            let is_lost = batch.ended_before(target, since);
-            (self, _) = self.fold(batch).await?;
-            if is_lost && self.seq() < target {
-                return Err(LogReplaced::without(target).into());
-            }
-        }
-        Ok(self)
-    }
-
-    /// Folds the log up to the sequence `target` and no further. The candidate is before it.
-    ///
-    /// # Errors
-    /// As [`Candidate::reach`].
-    pub(super) async fn reach_exactly(mut self, target: u64) -> Result<Self, FoldError> {
-        let since = Uptime::now();
-        while self.seq() < target {
-            let batch = self.fold.next_batch_up_to(target).await?;
-            let is_lost = batch.ended_before(target, since) || self.fold.has_rest();
-            (self, _) = self.fold(batch).await?;
-            if is_lost && self.seq() < target {
-                return Err(LogReplaced::without(target).into());
-            }
+            let batch = self.fold.next_batch_up_to(last).await?;
+            (self, _) = self.fold_towards(target, since, batch).await?;
         }
         Ok(self)
     }
@@ -138,37 +92,43 @@ impl Candidate {
         mut self,
         target: u64,
         announcer: &mut Announcer,
-    ) -> Result<Self, FoldError> {
+    ) -> FoldResult<Self> {
         let since = Uptime::now();
         loop {
             let batch = self.fold.next_batch().await?;
             let (pending, step);
             pending = batch.pending;
-            let is_lost = batch.ended_before(target, since);
-            (self, step) = self.fold(batch).await?;
+            (self, step) = self.fold_towards(target, since, batch).await?;
             metrics::folded(&step.tally);
             metrics::sources(&step.sources);
             let status = &self.progress.0;
             status.send_modify(|status| status.tally.add(&step.tally));
-            let checkpoint = self.fold.checkpoint();
-            announcer.announce(&checkpoint.log, step.announcements, false);
+            announcer.announce(&self.fold.checkpoint().log, step.announcements, false);
             if pending == 0 && self.seq() >= target {
                 return Ok(self);
-            }
-            if is_lost && self.seq() < target {
-                return Err(LogReplaced::without(target).into());
             }
         }
     }
 
-    async fn fold(mut self, batch: Batch) -> Result<(Self, Step), FoldError> {
+    /// Folds a batch. It is an error if the log, which was asked for its end at the time `since` or later, has lost the
+    /// sequence `target`.
+    async fn fold_towards(
+        mut self,
+        target: u64,
+        since: Uptime,
+        batch: Batch,
+    ) -> FoldResult<(Self, Step)> {
         let (pending, head, step);
         (pending, head) = (batch.pending, batch.head);
+        let is_lost = batch.ended_before(target, since) || self.fold.rest.is_some();
         (self.fold, step) = self.fold.step(batch, false).await?;
         let seq = self.seq();
         self.freshness.advance(head, seq);
         let status = &self.progress.0;
         status.send_modify(|status| status.rebuild = Some((seq, pending)));
+        if is_lost && seq < target {
+            return Err(LogReplaced::without(target).into());
+        }
         Ok((self, step))
     }
 
@@ -188,13 +148,12 @@ impl Candidate {
         self,
         views: &Arc<Views>,
         reason: Option<String>,
-    ) -> Result<RunningFold, FoldError> {
+    ) -> FoldResult<RunningFold> {
         let views = Arc::clone(views);
         let store = self.store;
         let promoted = spawn_blocking(move || views.promote(store, reason.as_deref())).await;
-        promoted
-            .unwrap_or_else(|panicked| Err(panicked.into()))
-            .map_err(FoldError::Views)?;
+        let promoted = promoted.unwrap_or_else(|panicked| Err(panicked.into()));
+        promoted.map_err(FoldError::Views)?;
         // Before the progress ends, so that nobody sees a rebuild that has neither failed nor succeeded.
         let status = &self.progress.0;
         status.send_modify(|status| status.rebuilds += u64::from(status.phase == Phase::Live));
@@ -203,7 +162,7 @@ impl Candidate {
 }
 
 /// Begins a store for a log, or continues the one that an earlier process had begun with it.
-async fn begin(views: &Arc<Views>, state: &LogState) -> Result<NewStore, FoldError> {
+async fn begin(views: &Arc<Views>, state: &LogState) -> FoldResult<NewStore> {
     let views = Arc::clone(views);
     let log = state.identity.clone();
     let begun = spawn_blocking(move || {
@@ -215,8 +174,7 @@ async fn begin(views: &Arc<Views>, state: &LogState) -> Result<NewStore, FoldErr
             views.begin_empty()
         }
     });
-    let begun = begun.await;
-    let begun = begun.unwrap_or_else(|panicked| Err(panicked.into()));
+    let begun = begun.await.unwrap_or_else(|panicked| Err(panicked.into()));
     begun.map_err(FoldError::Views)
 }
 
@@ -261,8 +219,8 @@ mod tests {
         Candidate {
             fold,
             store,
-            progress: RebuildProgress(watch::channel(Status::new()).0),
-            freshness: Freshness::new(),
+            progress: RebuildProgress(watch::channel(Status::default()).0),
+            freshness: Freshness::default(),
         }
     }
 
@@ -279,17 +237,17 @@ mod tests {
             Ok(candidate) => panic!("it is at {}", candidate.seq()),
         };
         let expected = "the log has no event 4 any more, which was read";
-        let reached = candidate(&views, lost_last()).reach(4).await;
+        let reached = candidate(&views, lost_last()).reach(4, u64::MAX).await;
         assert_eq!(lost(reached), expected);
         for batches in [lost_last(), lost_before_others()] {
-            let reached = candidate(&views, batches).reach_exactly(4).await;
+            let reached = candidate(&views, batches).reach(4, 4).await;
             assert_eq!(lost(reached), expected);
         }
-        let reached = candidate(&views, lost_before_others())
-            .reach_exactly(3)
-            .await;
+        let reached = candidate(&views, lost_before_others()).reach(3, 3).await;
         assert_eq!(reached.map(|candidate| candidate.seq()).ok(), Some(3));
-        let reached = candidate(&views, lost_before_others()).reach(4).await;
+        let reached = candidate(&views, lost_before_others())
+            .reach(4, u64::MAX)
+            .await;
         assert_eq!(reached.map(|candidate| candidate.seq()).ok(), Some(6));
     }
 
@@ -299,9 +257,9 @@ mod tests {
         let views = Views::open(data.path()).expect("a folder");
         let now = Uptime::now();
         let read_ahead = || vec![last_batch(1..=3, now), last_batch(4..=5, now)];
-        let reached = candidate(&views, read_ahead()).reach(4).await;
+        let reached = candidate(&views, read_ahead()).reach(4, u64::MAX).await;
         assert_eq!(reached.map(|candidate| candidate.seq()).ok(), Some(5));
-        let reached = candidate(&views, read_ahead()).reach_exactly(4).await;
+        let reached = candidate(&views, read_ahead()).reach(4, 4).await;
         assert_eq!(reached.map(|candidate| candidate.seq()).ok(), Some(4));
     }
 
@@ -310,7 +268,8 @@ mod tests {
         let data = tempfile::tempdir().expect("a folder");
         let views = Views::open(data.path()).expect("a folder");
         let log = vec![last_batch(1..=3, Uptime::now())];
-        let Ok(Candidate { store, fold, .. }) = candidate(&views, log).reach(3).await else {
+        let Ok(Candidate { store, fold, .. }) = candidate(&views, log).reach(3, u64::MAX).await
+        else {
             panic!("the log has it");
         };
         drop(fold);

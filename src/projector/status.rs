@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use crate::log::Freshness;
 
-/// The progress of the projector.
-#[derive(Debug, Clone)]
+/// The progress of the projector; by default that at the start.
+#[derive(Debug, Clone, Default)]
 pub struct Status {
     pub phase: Phase,
     /// The error because of which the views are not live, if there is one.
@@ -43,11 +43,12 @@ pub struct FoldFailure {
 }
 
 /// What the projector is doing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "ProjectorPhase")]
 pub enum Phase {
     /// It opens the views and checks every byte of them.
+    #[default]
     OpeningViews,
     /// It waits for the log.
     WaitingForLog,
@@ -61,22 +62,6 @@ pub enum Phase {
 }
 
 impl Status {
-    pub(crate) fn new() -> Self {
-        Self {
-            phase: Phase::OpeningViews,
-            failure: None,
-            failures: 0,
-            seq: 0,
-            pending: 0,
-            missing: 0,
-            recorded_at: None,
-            freshness: Freshness::new(),
-            rebuild: None,
-            rebuilds: 0,
-            tally: Tally::default(),
-        }
-    }
-
     /// The last event that is folded, and the number of events that the log has after it. Without views to serve, the
     /// new ones are all there is.
     pub fn reached(&self) -> (u64, u64) {

@@ -40,17 +40,10 @@ pub struct Views {
     current: RwLock<Option<NamedStore>>,
     /// A store that is to be continued: an earlier process had not finished it, or it is a copy.
     unfinished: Mutex<Option<String>>,
-    note: Mutex<Note>,
+    /// Why views were not continued, empty if they were; and what became of them.
+    note: Mutex<(String, &'static str)>,
     closer: Closer,
     _lock: File,
-}
-
-/// Why views were not continued, and what became of them.
-#[derive(Debug, Default)]
-struct Note {
-    /// Empty if they were.
-    reason: String,
-    outcome: &'static str,
 }
 
 const UNUSED: &str = "there are no new views yet";
@@ -59,8 +52,10 @@ const REBUILT: &str = "new views were folded from the log";
 /// A store and the name of its folder.
 #[derive(Debug, Clone)]
 pub struct NamedStore {
-    name: String,
-    store: Arc<Store>,
+    pub name: String,
+    /// The schema, which the name has. Every answer has it.
+    pub schema: u32,
+    pub store: Arc<Store>,
 }
 
 /// A store that is built beside the one that is served. Unless it is promoted, its folder is removed when it is
@@ -73,18 +68,14 @@ pub struct NewStore {
 }
 
 impl NamedStore {
-    pub fn store(&self) -> &Arc<Store> {
-        &self.store
-    }
-
-    /// The schema of the store, which its folder names.
-    pub fn schema(&self) -> u32 {
-        StoreName::parse(&self.name).map_or(SCHEMA_VERSION, |name| name.schema)
-    }
-
-    /// The name of its folder.
-    pub fn name(&self) -> &str {
-        &self.name
+    fn new(name: String, store: Store) -> Self {
+        let schema = StoreName::parse(&name).map_or(SCHEMA_VERSION, |name| name.schema);
+        let store = Arc::new(store);
+        Self {
+            name,
+            schema,
+            store,
+        }
     }
 }
 
@@ -93,12 +84,7 @@ impl NewStore {
         &self.built().store
     }
 
-    /// The name of its folder.
-    pub fn name(&self) -> &str {
-        &self.built().name
-    }
-
-    fn built(&self) -> &NamedStore {
+    pub(super) fn built(&self) -> &NamedStore {
         self.built.as_ref().expect("taken only when it is consumed")
     }
 }
@@ -125,14 +111,9 @@ impl StoreName {
 
     fn parse(name: &str) -> Option<Self> {
         let mut parts = name.strip_prefix('v')?.splitn(3, '-');
-        let schema = parts.next()?;
-        let views = parts.next()?;
-        let uuid = parts.next()?;
-        uuid.chars().all(char::is_alphanumeric).then_some(())?;
-        Some(Self {
-            schema: schema.parse().ok()?,
-            views: views.parse().ok()?,
-        })
+        let (schema, views) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+        let ends_in_id = parts.next()?.bytes().all(|b| b.is_ascii_alphanumeric());
+        ends_in_id.then_some(Self { schema, views })
     }
 
     /// Whether answers can be read from the store.
@@ -155,7 +136,9 @@ impl Views {
         let folder = data.join("views");
         fs::create_dir_all(&folder)
             .with_context(|| format!("{} cannot be created", folder.display()))?;
-        let lock = lock(data, &folder)?;
+        let lock = File::create(folder.join("LOCK"))
+            .with_context(|| format!("{} cannot be written", folder.display()))?;
+        let lock = try_lock(lock, data)?;
         Ok(Self {
             folder,
             current: RwLock::new(None),
@@ -178,10 +161,7 @@ impl Views {
         if parsed.as_ref().is_some_and(StoreName::is_readable) && path.is_dir() {
             match open_checked(&path) {
                 Ok(store) if store.checkpoint().is_some() => {
-                    *self.current.write() = Some(NamedStore {
-                        name: name.to_owned(),
-                        store: Arc::new(store),
-                    });
+                    *self.current.write() = Some(NamedStore::new(name.to_owned(), store));
                 }
                 Ok(_) => self.note_unused("the store was empty".to_owned()),
                 Err(OpenError::Store(error)) if error.is_of_disk() => {
@@ -235,10 +215,7 @@ impl Views {
         let _lock = lock.map(|lock| try_lock(lock, data)).transpose()?;
         copy_folder(&folder.join(name), copy)
             .with_context(|| format!("cannot copy the views to {}", copy.display()))?;
-        Ok(NamedStore {
-            name: name.to_owned(),
-            store: Arc::new(open_guarded(copy)?),
-        })
+        Ok(NamedStore::new(name.to_owned(), open_guarded(copy)?))
     }
 
     /// Whether the data folder names views in force, whole or not.
@@ -253,30 +230,21 @@ impl Views {
 
     /// The store that is served.
     pub fn current(&self) -> Option<Arc<Store>> {
-        let current = self.current.read();
-        Some(Arc::clone(&current.as_ref()?.store))
-    }
-
-    /// The store that is served, and its schema.
-    pub fn current_with_schema(&self) -> Option<(Arc<Store>, u32)> {
-        let current = self.current.read();
-        let current = current.as_ref()?;
-        Some((Arc::clone(&current.store), current.schema()))
+        Some(Arc::clone(&self.current.read().as_ref()?.store))
     }
 
     /// The store that is served, with its name.
     pub fn read_current(&self) -> Option<NamedStore> {
-        let current = self.current.read();
-        current.clone()
+        self.current.read().clone()
     }
 
     /// Why the process did not continue views, and whether new ones are in force, for operators; empty if it continued
     /// all.
     pub fn note(&self) -> String {
-        let note = self.note.lock();
-        match note.reason.as_str() {
+        let (reason, outcome) = &*self.note.lock();
+        match reason.as_str() {
             "" => String::new(),
-            reason => format!("{reason}; {}", note.outcome),
+            reason => format!("{reason}; {outcome}"),
         }
     }
 
@@ -321,10 +289,7 @@ impl Views {
         NewStore {
             folder: self.folder.clone(),
             closer: self.closer.clone(),
-            built: Some(NamedStore {
-                name,
-                store: Arc::new(store),
-            }),
+            built: Some(NamedStore::new(name, store)),
         }
     }
 
@@ -336,21 +301,21 @@ impl Views {
     pub fn promote(&self, mut new: NewStore, reason: Option<&str>) -> anyhow::Result<()> {
         new.store().flush()?;
         let before = read_pointer(&self.folder)?;
-        write_pointer(&self.folder, new.name())?;
+        write_pointer(&self.folder, &new.built().name)?;
         let old = std::mem::replace(&mut *self.current.write(), new.built.take());
-        self.note.lock().outcome = REBUILT;
+        self.note.lock().1 = REBUILT;
         if let Some(reason) = reason {
             self.note_replaced(format!("the views were replaced: {reason}"));
         }
         if let Some(old) = old {
             if let Some(damage) = old.store.damage() {
                 self.note_replaced(set_aside(&self.folder, &old.name, damage));
-                self.closer.close(old);
+                self.closer.send(old, None);
             } else {
                 self.closer.remove(old, &self.folder);
             }
-        } else if StoreName::parse(&before).is_some() {
-            remove_if_there(&self.folder.join(before));
+        } else if StoreName::parse(&before).is_some() && self.folder.join(&before).is_dir() {
+            remove(&self.folder.join(before));
         }
         Ok(())
     }
@@ -368,7 +333,7 @@ impl Views {
         if failed.store.is_torn() {
             *self.current.write() = None;
             // It stays in force on disk until another one is promoted.
-            self.closer.close(failed);
+            self.closer.send(failed, None);
         }
         check_free_space(&self.folder)?;
         let name = StoreName::generate();
@@ -384,14 +349,12 @@ impl Views {
 
     fn note_unused(&self, reason: String) {
         tracing::warn!(reason, "the views in the data folder are not used");
-        let outcome = UNUSED;
-        *self.note.lock() = Note { reason, outcome };
+        *self.note.lock() = (reason, UNUSED);
     }
 
     fn note_replaced(&self, reason: String) {
         tracing::warn!(reason, "new views are in force");
-        let outcome = REBUILT;
-        *self.note.lock() = Note { reason, outcome };
+        *self.note.lock() = (reason, REBUILT);
     }
 }
 
@@ -400,13 +363,8 @@ impl Views {
 #[derive(Debug, Clone)]
 struct Closer(Sender<ClosingStore>);
 
-#[derive(Debug)]
-struct ClosingStore {
-    store: Arc<Store>,
-    /// The folder to remove.
-    folder: Option<PathBuf>,
-    polls: u32,
-}
+/// A store, the folder to remove, and how often something was found to read the store.
+type ClosingStore = (Arc<Store>, Option<PathBuf>, u32);
 
 impl Closer {
     fn start() -> io::Result<Self> {
@@ -416,29 +374,19 @@ impl Closer {
         Ok(Self(sender))
     }
 
-    /// Closes a store.
-    fn close(&self, old: NamedStore) {
-        self.send(old, None);
-    }
-
-    /// Closes a store, and then removes its folder.
+    /// Closes a store, and then removes its folder in that of all.
     fn remove(&self, old: NamedStore, folder: &Path) {
         let folder = folder.join(&old.name);
         self.send(old, Some(folder));
     }
 
+    /// Closes a store, and then removes the folder.
     fn send(&self, old: NamedStore, folder: Option<PathBuf>) {
-        let (store, polls) = (old.store, 0);
         #[cfg(test)]
         if crate::simulation::machine::uptime().is_some() {
             return folder.as_deref().into_iter().for_each(remove);
         }
-        let closing = ClosingStore {
-            store,
-            folder,
-            polls,
-        };
-        let sent = self.0.send(closing);
+        let sent = self.0.send((old.store, folder, 0));
         sent.expect("the thread lives as long as a sender");
     }
 }
@@ -462,32 +410,25 @@ fn close_stores(closing: &Receiver<ClosingStore>) {
 }
 
 /// Returns the store if something reads it, unless that takes too long.
-fn try_close(mut closing: ClosingStore) -> Option<ClosingStore> {
-    match Arc::try_unwrap(closing.store) {
+fn try_close((store, folder, polls): ClosingStore) -> Option<ClosingStore> {
+    match Arc::try_unwrap(store) {
         Ok(store) => {
             // sled may panic where its files are damaged.
             if catch_unwind(AssertUnwindSafe(|| drop(store))).is_err() {
                 tracing::warn!("a replaced store could not be closed in order");
             }
-            closing.folder.as_deref().inspect(|folder| remove(folder));
+            folder.as_deref().inspect(|folder| remove(folder));
             None
         }
-        Err(store) if closing.polls < RETIRE_POLLS_MAX => {
-            closing.store = store;
-            closing.polls += 1;
-            Some(closing)
-        }
+        Err(store) if polls < RETIRE_POLLS_MAX => Some((store, folder, polls + 1)),
         Err(_) => {
-            tracing::warn!(folder = ?closing.folder, "a replaced store is still in use, and is not closed");
+            tracing::warn!(
+                ?folder,
+                "a replaced store is still in use, and is not closed"
+            );
             None
         }
     }
-}
-
-fn lock(data: &Path, folder: &Path) -> anyhow::Result<File> {
-    let lock = File::create(folder.join("LOCK"))
-        .with_context(|| format!("{} cannot be written", folder.display()))?;
-    try_lock(lock, data)
 }
 
 fn try_lock(lock: File, data: &Path) -> anyhow::Result<File> {
@@ -530,10 +471,7 @@ enum OpenError {
 /// Opens a store and compares its content with the digest in its checkpoint: sled may open with less than was written.
 fn open_checked(path: &Path) -> Result<Store, OpenError> {
     let store = open_guarded(path)?;
-    match catch_unwind(AssertUnwindSafe(|| store.check())) {
-        Ok(checked) => checked?,
-        Err(_) => return Err(OpenError::Panicked),
-    }
+    catch_unwind(AssertUnwindSafe(|| store.check())).map_err(|_| OpenError::Panicked)??;
     Ok(store)
 }
 
@@ -549,11 +487,9 @@ fn open_guarded(path: &Path) -> Result<Store, OpenError> {
     };
     let thread = thread::Builder::new().spawn(opening);
     thread.map_err(StoreError::NoThread)?;
-    match receiver.recv_timeout(timeout) {
-        Ok(Ok(opened)) => Ok(opened?),
-        Ok(Err(_)) => Err(OpenError::Panicked),
-        Err(_) => Err(OpenError::TimedOut(timeout)),
-    }
+    let opened = receiver.recv_timeout(timeout);
+    let opened = opened.map_err(|_| OpenError::TimedOut(timeout))?;
+    Ok(opened.map_err(|_| OpenError::Panicked)??)
 }
 
 /// The time that a store of this size may take to open.
@@ -583,12 +519,6 @@ fn names(folder: &Path) -> impl Iterator<Item = String> {
 fn remove(path: &Path) {
     if let Err(error) = fs::remove_dir_all(path) {
         tracing::warn!(path = %path.display(), %error, "cannot remove an unused folder");
-    }
-}
-
-fn remove_if_there(path: &Path) {
-    if path.is_dir() {
-        remove(path);
     }
 }
 

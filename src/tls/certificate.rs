@@ -1,11 +1,12 @@
 //! [`CertificateFiles`]: the PEM files of a certificate and its key, and [`Certificate`]: what is in them.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::{Context, bail};
 use jiff::Timestamp;
 use tokio_rustls::rustls::client::verify_server_cert_signed_by_trust_anchor;
 use tokio_rustls::rustls::crypto::CryptoProvider;
@@ -37,28 +38,12 @@ pub(super) struct Certificate {
     pub(super) fingerprint: blake3::Hash,
 }
 
-/// The files of a certificate cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum CertificateError {
-    #[error("the TLS file {} cannot be read: {error}", file.display())]
-    Unreadable { file: PathBuf, error: io::Error },
-    #[error("{} has no certificate in PEM form", .0.display())]
-    NoCertificate(PathBuf),
-    #[error("{} has no private key in PEM form, or an encrypted one", .0.display())]
-    NoKey(PathBuf),
-    #[error("the certificate in {} is not valid: {reason}", file.display())]
-    InvalidCertificate { file: PathBuf, reason: String },
-    #[error("the private key in {} cannot be used: {reason}", file.display())]
-    InvalidKey { file: PathBuf, reason: String },
-    #[error("the private key in {} is not that of the certificate in {}", key.display(), cert.display())]
-    OtherKey { cert: PathBuf, key: PathBuf },
-    #[error("the certificate in {} has expired at {expires}", cert.display())]
-    Expired { cert: PathBuf, expires: Timestamp },
-}
-
 impl CertificateFiles {
     /// Reads the files, and checks that they belong together.
-    pub(super) fn read(&self, crypto: &CryptoProvider) -> Result<Certificate, CertificateError> {
+    pub(super) fn read(&self, crypto: &CryptoProvider) -> anyhow::Result<Certificate> {
+        let (cert_file, key_file) = (self.cert.display(), self.key.display());
+        let invalid = || format!("the certificate in {cert_file} is not valid");
+        let unusable = || format!("the private key in {key_file} cannot be used");
         let cert = read(&self.cert)?;
         let key = read(&self.key)?;
         let mut hasher = blake3::Hasher::new();
@@ -67,57 +52,38 @@ impl CertificateFiles {
         let fingerprint = hasher.update(&cert).update(&key).finalize();
 
         let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&cert).collect();
-        let chain = chain.map_err(|error| self.invalid_certificate(error))?;
-        let first = chain
-            .first()
-            .ok_or_else(|| CertificateError::NoCertificate(self.cert.clone()))?;
-        let expires = expiry(first, crypto).map_err(|error| self.invalid_certificate(error))?;
-        let key = PrivateKeyDer::from_pem_slice(&key).map_err(|error| match error {
-            pem::Error::NoItemsFound => CertificateError::NoKey(self.key.clone()),
-            error => self.invalid_key(error),
-        })?;
-        let certified =
-            CertifiedKey::from_der(chain, key, crypto).map_err(|error| match error {
-                Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => {
-                    CertificateError::OtherKey {
-                        cert: self.cert.clone(),
-                        key: self.key.clone(),
-                    }
-                }
-                Error::InvalidCertificate(error) => self.invalid_certificate(error),
-                error => self.invalid_key(error),
-            })?;
+        let chain = chain.with_context(invalid)?;
+        let no_certificate = || format!("{cert_file} has no certificate in PEM form");
+        let first = chain.first().with_context(no_certificate)?;
+        let expires = expiry(first, crypto).with_context(invalid)?;
+        let key = match PrivateKeyDer::from_pem_slice(&key) {
+            Err(pem::Error::NoItemsFound) => {
+                bail!("{key_file} has no private key in PEM form, or an encrypted one")
+            }
+            key => key.with_context(unusable)?,
+        };
+        let certified = match CertifiedKey::from_der(chain, key, crypto) {
+            Err(Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) => {
+                bail!("the private key in {key_file} is not that of the certificate in {cert_file}")
+            }
+            Err(Error::InvalidCertificate(error)) => bail!("{}: {error}", invalid()),
+            certified => certified.with_context(unusable)?,
+        };
         Ok(Certificate {
             certified: Arc::new(certified),
             expires,
             fingerprint,
         })
     }
-
-    fn invalid_certificate(&self, reason: impl ToString) -> CertificateError {
-        CertificateError::InvalidCertificate {
-            file: self.cert.clone(),
-            reason: reason.to_string(),
-        }
-    }
-
-    fn invalid_key(&self, reason: impl ToString) -> CertificateError {
-        CertificateError::InvalidKey {
-            file: self.key.clone(),
-            reason: reason.to_string(),
-        }
-    }
 }
 
-fn read(file: &Path) -> Result<Vec<u8>, CertificateError> {
+fn read(file: &Path) -> anyhow::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let opened = File::open(file);
-    let read = opened.and_then(|opened| opened.take(FILE_BYTES_MAX).read_to_end(&mut bytes));
-    read.map(|_| bytes)
-        .map_err(|error| CertificateError::Unreadable {
-            file: file.to_owned(),
-            error,
-        })
+    opened
+        .and_then(|opened| opened.take(FILE_BYTES_MAX).read_to_end(&mut bytes))
+        .with_context(|| format!("the TLS file {} cannot be read", file.display()))?;
+    Ok(bytes)
 }
 
 /// When a certificate expires. rustls names that time if it checks the certificate at a later one.

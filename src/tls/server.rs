@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::ensure;
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::RwLock;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -17,7 +18,7 @@ use tokio_rustls::rustls::version::{TLS12, TLS13};
 use tokio_rustls::rustls::{ServerConfig, ServerConnection};
 
 use super::TlsStream;
-use super::certificate::{Certificate, CertificateError, CertificateFiles};
+use super::certificate::{Certificate, CertificateFiles};
 use crate::metrics;
 
 /// The time for a handshake: two round trips, on the slowest mobile network.
@@ -46,21 +47,9 @@ pub struct TlsServer {
 #[derive(Debug)]
 struct CurrentCertificate(RwLock<Certificate>);
 
-impl CurrentCertificate {
-    fn get(&self) -> Certificate {
-        // No holder of the lock can panic.
-        let current = self.0.read();
-        current.clone()
-    }
-
-    fn replace(&self, certificate: Certificate) {
-        *self.0.write() = certificate;
-    }
-}
-
 impl ResolvesServerCert for CurrentCertificate {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(self.get().certified)
+        Some(Arc::clone(&self.0.read().certified))
     }
 }
 
@@ -68,11 +57,10 @@ impl TlsServer {
     /// Reads the certificate.
     ///
     /// # Errors
-    /// Returns a [`CertificateError`] if the files cannot be used.
-    pub fn open(files: CertificateFiles) -> Result<Self, CertificateError> {
+    /// Returns why the files cannot be used.
+    pub fn open(files: CertificateFiles) -> anyhow::Result<Self> {
         let crypto = Arc::new(ring::default_provider());
-        let certificate = files.read(&crypto)?;
-        let current = Arc::new(CurrentCertificate(RwLock::new(certificate)));
+        let current = Arc::new(CurrentCertificate(RwLock::new(files.read(&crypto)?)));
         let mut config = ServerConfig::builder_with_provider(crypto)
             .with_protocol_versions(&[&TLS13, &TLS12])
             .expect("ring has suites of both versions")
@@ -109,28 +97,30 @@ impl TlsServer {
 
     /// When the certificate expires.
     pub fn expires(&self) -> Timestamp {
-        self.current.get().expires
+        self.current.0.read().expires
     }
 
     /// Checks that the certificate has not expired.
     ///
     /// # Errors
-    /// Returns [`CertificateError::Expired`].
-    pub fn check_expiry(&self) -> Result<(), CertificateError> {
-        let cert = self.files.cert.clone();
-        let expires = self.expires();
+    /// Returns an error if it has expired.
+    pub fn check_expiry(&self) -> anyhow::Result<()> {
+        let (cert, expires) = (self.files.cert.display(), self.expires());
         let is_valid = Timestamp::now() < expires;
-        is_valid
-            .then_some(())
-            .ok_or(CertificateError::Expired { cert, expires })
+        ensure!(
+            is_valid,
+            "the certificate in {cert} has expired at {expires}"
+        );
+        Ok(())
     }
 
     /// Uses the files at once if they have changed.
     ///
     /// # Errors
-    /// Returns a [`CertificateError`] if the files cannot be used. The certificate before stays in use.
-    pub async fn renew(&self) -> Result<(), CertificateError> {
-        let renewed = self.reload(self.current.get().fingerprint).await?;
+    /// Returns why the files cannot be used. The certificate before stays in use.
+    pub async fn renew(&self) -> anyhow::Result<()> {
+        let fingerprint = self.current.0.read().fingerprint;
+        let renewed = self.reload(fingerprint).await?;
         if let Some(renewed) = renewed {
             self.use_renewed(renewed);
         }
@@ -139,7 +129,7 @@ impl TlsServer {
 
     fn use_renewed(&self, renewed: Certificate) {
         tracing::info!(expires = %renewed.expires, "the TLS certificate was renewed");
-        self.current.replace(renewed);
+        *self.current.0.write() = renewed;
     }
 
     /// Uses the files when they change, and warns before the certificate expires, until dropped.
@@ -148,7 +138,7 @@ impl TlsServer {
         let mut reported = None;
         let mut warned_at: Option<Instant> = None;
         loop {
-            let certificate = self.current.get();
+            let certificate = self.current.0.read().clone();
             let (expires, failed) = (certificate.expires, reported.is_some());
             metrics::set_time(
                 "railbird_tls_certificate_expires_timestamp_seconds",
@@ -170,7 +160,7 @@ impl TlsServer {
                 }
                 // The files may be half renewed: only an error that stays is one.
                 Err(error) => {
-                    let error = Some(error.to_string());
+                    let error = Some(format!("{error:#}"));
                     if error == seen && error != reported {
                         tracing::error!(
                             error = error.as_deref(),
@@ -185,10 +175,7 @@ impl TlsServer {
     }
 
     /// The certificate in the files, if it is not that with this fingerprint.
-    async fn reload(
-        &self,
-        fingerprint: blake3::Hash,
-    ) -> Result<Option<Certificate>, CertificateError> {
+    async fn reload(&self, fingerprint: blake3::Hash) -> anyhow::Result<Option<Certificate>> {
         let files = self.files.clone();
         let crypto = Arc::clone(self.config.crypto_provider());
         let read = spawn_blocking(move || files.read(&crypto)).await;

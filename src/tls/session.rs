@@ -6,7 +6,6 @@ use tokio_rustls::rustls::ServerConnection;
 
 /// Encrypts and decrypts for a socket that somebody else waits for. No call waits: those that would fail with
 /// `WouldBlock`.
-#[derive(Debug)]
 pub(crate) struct TlsSession(Box<ServerConnection>);
 
 impl TlsSession {

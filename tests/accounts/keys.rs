@@ -783,11 +783,7 @@ async fn a_key_of_dev_opens_no_service_in_production() {
         let flags = ["--http", "127.0.0.1:0", "--nats", &url, "--production"];
         let flags = if production { &flags[..] } else { &flags[..4] };
         let serving = Serving::start_with(flags, data.path());
-        let headers = [("x-api-key", live.reveal())];
-        eventually("the last key is accepted", || async {
-            request(serving.http, "GET", PATH, &headers).await.status == 200
-        })
-        .await;
+        until_valid(serving.http, live.reveal()).await;
         let of_dev = if production { 401 } else { 200 };
         for (key, expected) in [(&dev, of_dev), (&test, 200), (&live, 200)] {
             let statuses = statuses_of(serving.http, key.reveal()).await;

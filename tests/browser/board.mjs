@@ -16,6 +16,18 @@ let page;
 /** What the page must not have done. */
 let problems;
 
+/** How long each request takes on a slow connection. */
+const SLOW_MS = 150;
+
+/** Adds up how much the page moves by itself: the cumulative layout shift, where the browser measures it. */
+function sumShifts() {
+  window.shift = 0;
+  if (!PerformanceObserver.supportedEntryTypes.includes("layout-shift")) return;
+  new PerformanceObserver((list) => {
+    for (const { value, hadRecentInput } of list.getEntries()) if (!hadRecentInput) window.shift += value;
+  }).observe({ type: "layout-shift", buffered: true });
+}
+
 const commands = {
   /** Opens an address in a new tab, with a key or without one. */
   async open({
@@ -27,6 +39,11 @@ const commands = {
     motion = "no-preference",
     zone = "Asia/Hong_Kong",
     languages = null,
+    held = null,
+    following = null,
+    cookie = null,
+    scripts = true,
+    slow = false,
   }) {
     await page?.context().close();
     const context = await browser.newContext({
@@ -35,14 +52,32 @@ const commands = {
       reducedMotion: motion,
       locale: "en-GB",
       timezoneId: zone,
+      javaScriptEnabled: scripts,
     });
+    if (cookie) {
+      const [name, value] = cookie.split("=");
+      await context.addCookies([{ name, value, url: service, httpOnly: true, sameSite: "Strict" }]);
+    }
     const store = ([key, service]) => location.origin === service && sessionStorage.setItem("railbird-key", key);
     if (key) await context.addInitScript(store, [key, service]);
     const speak = (tags) => Object.defineProperty(navigator, "languages", { get: () => tags });
+    const follow = (list) => localStorage.setItem("railbird-following", JSON.stringify(list));
+    if (following) await context.addInitScript(follow, following);
     if (languages) await context.addInitScript(speak, languages);
+    await context.addInitScript(sumShifts);
     page = await context.newPage();
     problems = watch(page, service);
+    // Requests that are never answered.
+    if (held) await page.route(held, () => {});
+    if (slow) await page.route("**", (route) => setTimeout(() => route.continue(), SLOW_MS));
     await page.goto(`${service}/${fragment}`);
+  },
+  /** Opens an address in another tab, by a link on a page of another site, such as one that shows a mail. */
+  async follow(fragment) {
+    page = await page.context().newPage();
+    problems = watch(page, service);
+    await page.setContent(`<a href="${service}/${fragment}">The board</a>`);
+    await page.locator("a").click();
   },
   /** Waits until the text of an element has a part. */
   async until(selector, part) {
@@ -52,7 +87,8 @@ const commands = {
       );
     await page.waitForFunction(has, [selector, part]).catch(async () => {
       const found = await page.locator(selector).allInnerTexts();
-      throw new Error(`no "${part}" in ${selector}, but ${JSON.stringify(found)}; ${problems.join("; ")}`);
+      const shown = await page.locator("body").innerText();
+      throw new Error(`no "${part}" in ${selector}, but ${JSON.stringify(found)}; ${problems.join("; ")}; ${shown}`);
     });
   },
   async texts(selector) {
@@ -64,6 +100,15 @@ const commands = {
   attribute: (selector, name) => page.locator(selector).first().getAttribute(name),
   click: (selector) => page.locator(selector).first().click(),
   hover: (selector) => page.locator(selector).first().hover(),
+  /** Presses the mouse at a part of the width of an element, moves it to another one, and releases it. */
+  async drag(selector, from, to) {
+    const { x, y, width, height } = await page.locator(selector).first().boundingBox();
+    const move = (part) => page.mouse.move(x + part * width, y + height / 2, { steps: 8 });
+    await move(from);
+    await page.mouse.down();
+    await move(to);
+    await page.mouse.up();
+  },
   press: (key) => page.keyboard.press(key),
   fill: (selector, text) => page.locator(selector).fill(text),
   evaluate: (script) => page.evaluate(script),
@@ -71,8 +116,16 @@ const commands = {
     // The page forbids the evaluation of texts that `waitForFunction` uses.
     while (!(await page.evaluate(expression))) await page.evaluate(() => new Promise(requestAnimationFrame));
   },
+  media: (media) => page.emulateMedia({ media }),
+  /** Shows the page at a width, light or dark. */
+  async look(width, colorScheme) {
+    await page.setViewportSize({ width, height: 900 });
+    await page.emulateMedia({ colorScheme });
+  },
   scroll: (y) => page.evaluate((y) => scrollTo(0, y), y),
   picture: (path) => page.screenshot({ path }).then(() => path),
+  reload: () => page.reload().then(() => null),
+  release: () => page.unrouteAll(),
   problems: () => problems,
   axe: () => violations(page),
   /** How much two pictures differ when they are made small: the mean difference of a colour, 0 to 255. */

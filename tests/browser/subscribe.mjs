@@ -165,8 +165,7 @@ try {
   await inspect("sign-in");
   await button("Send me a link").click();
   assert.match(await page.title(), /^Error: /);
-  // The browser focuses it with the first picture of the page.
-  await page.waitForFunction(() => document.activeElement.id === "email");
+  assert.equal(await page.evaluate(() => document.activeElement.id), "email");
   await inspect("sign-in-error");
   await page.getByLabel("Your e-mail address").fill(email);
   await button("Send me a link").click();

@@ -1,5 +1,5 @@
 //! [`Gets`]: GETs of odds boards at a steady rate, of one service or through a balancer. No client reads older views
-//! than before.
+//! than before, and what was served once is served again as of its event.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -18,6 +18,8 @@ use crate::conformance::scenario::DATE;
 use crate::support::*;
 
 const CLIENTS: u32 = 20;
+/// The share of GETs that ask for an earlier answer again.
+const AGAIN_PERCENT: u64 = 10;
 
 #[derive(Debug)]
 pub(super) struct Gets {
@@ -108,11 +110,42 @@ impl Client {
         while !*stopped.borrow() {
             pace.tick().await;
             let begun = Instant::now();
-            self.get().await;
+            match self.earlier_board() {
+                Some(earlier) => self.get_again(earlier).await,
+                None => self.get().await,
+            }
             self.outcome.sent += 1;
             self.outcome.latencies.push(begun.elapsed());
         }
         self.outcome
+    }
+
+    /// The index of a board that is asked for again.
+    fn earlier_board(&mut self) -> Option<usize> {
+        let count = self.outcome.boards.len() as u64;
+        let again = count > 0 && self.rng.happens(AGAIN_PERCENT);
+        again.then(|| usize::try_from(self.rng.below(count)).unwrap())
+    }
+
+    async fn get_again(&mut self, index: usize) {
+        let Board { seq, body } = &self.outcome.boards[index];
+        let board: Value = serde_json::from_slice(body).unwrap();
+        let [number, venue] = [&board["race_number"], &board["venue_code"]];
+        let venue = venue.as_str().unwrap();
+        let path = format!("/api/v1/odds/{DATE}/{number}?venue={venue}&as_of={seq}");
+        let min_seq = self.seen.to_string();
+        let headers = [("x-api-key", &*self.key), ("railbird-min-seq", &min_seq)];
+        match try_send(self.address, "GET", &path, &headers, String::new()).await {
+            Ok(reply) if reply.status == 200 && reply.body == *body => {}
+            // It needs a server of the log, which may be away.
+            Ok(reply) if reply.status == 503 && !reply.header("retry-after").is_empty() => {}
+            Ok(reply) => {
+                let text = reply.text();
+                let violation = format!("{path}: {} instead of {board}: {text}", reply.status);
+                self.outcome.violations.push(violation);
+            }
+            Err(error) => (self.outcome.without_answer).push(format!("{path}: {error}")),
+        }
     }
 
     async fn get(&mut self) {

@@ -12,6 +12,7 @@ mod kill;
 mod moved_clock;
 mod network;
 mod overload;
+mod past;
 mod power;
 mod quotes;
 mod replica;

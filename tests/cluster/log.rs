@@ -221,7 +221,10 @@ async fn a_message_that_no_leader_takes_is_sent_again_until_one_does() {
     })
     .await;
     let log = Log::connect(nats.url(), "test").await.unwrap();
-    let error = log.append_once(&event_of_account()).await.unwrap_err();
+    let error = log
+        .append_once(&event_of_account(), None)
+        .await
+        .unwrap_err();
     assert!(matches!(error, LogError::NoLeader(_)), "{error:?}");
     let appended = log.append(event_of_account()).await.unwrap();
     assert_eq!((appended.seq, sent.load(Ordering::Relaxed)), (7, 7));

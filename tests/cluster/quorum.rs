@@ -55,7 +55,7 @@ fn has_mail(mails: &Path, email: &str) -> bool {
 
 /// A service on all servers, which writes its mails to a folder.
 async fn serve(cluster: &Cluster, mails: &Path) -> Railbird {
-    let transport = Transport::Folder(Folder::new(mails.join("mail")));
+    let transport = Transport::Folder(Folder(mails.join("mail")));
     Railbird::start_with(cluster.server(0), |config| {
         config.nats = NatsConfig {
             replicas: Replicas::parse("3").unwrap(),
@@ -69,7 +69,6 @@ async fn serve(cluster: &Cluster, mails: &Path) -> Railbird {
         config.mailing = Some(Mailing {
             transport,
             from: Sender::parse("Railbird <keys@racing.example>").unwrap(),
-            public_url: None,
             key_env: "test",
         });
     })

@@ -145,6 +145,55 @@ async fn only_the_selected_races_are_printed() {
 }
 
 #[tokio::test]
+async fn a_replay_prints_what_a_live_client_was_sent_and_ends() {
+    let nats = Nats::start();
+    let railbird = Railbird::start(&nats).await;
+    let quotes = [3.5, 3.6, 3.7].map(|win| odds("ST", 3, &second(win as u64), &[win]));
+    let last = nats
+        .publish([vec![card(DAY, "ST", 3, 1)], quotes.into()].concat())
+        .await;
+    railbird.until_seq(last).await;
+    let third = nats.recorded_at(3).await;
+    let of_day = [
+        "--api-key",
+        &railbird.key,
+        "--replay",
+        "--date",
+        DAY,
+        "--speed",
+        "1000",
+    ];
+    for (more, seqs) in [
+        (&["--race", "ST/3"][..], &[2, 3, 4][..]),
+        (&["--from", &third], &[2, 3, 4]),
+        (&["--to", &third], &[2]),
+        (&["--race", "ST/9"], &[]),
+    ] {
+        let process = WatchProcess::start(railbird.http, &[&of_day[..], more].concat());
+        let (code, all) = process.exit().await;
+        assert_eq!(code, 0, "{more:?}: {all}");
+        let odds = all.lines().filter(|line| line.starts_with("odds_update"));
+        let printed: Vec<u64> = odds
+            .map(|line| {
+                line.split_once("seq=")
+                    .unwrap()
+                    .1
+                    .split(' ')
+                    .next()
+                    .unwrap()
+                    .parse()
+                    .unwrap()
+            })
+            .collect();
+        assert_eq!(printed, seqs, "{more:?}: {all}");
+    }
+    let process = WatchProcess::start(railbird.http, &of_day[..3]);
+    let (code, all) = process.exit().await;
+    assert_eq!(code, 1, "{all}");
+    assert!(all.contains("A replay is of one date"), "{all}");
+}
+
+#[tokio::test]
 async fn a_restarted_service_is_reconnected() {
     let nats = Nats::start();
     let folder = tempfile::tempdir().unwrap();

@@ -20,6 +20,12 @@ const ACCOUNT: &str = "/api/v1/account";
 /// The paths whose responses do not end. A HEAD of them does.
 const EVENT_STREAMS: [&str; 2] = ["/sse/live/odds", "/sse/live/odds/{race_number}"];
 
+/// The path that answers with a file.
+const EXPORTS: &str = "/api/v1/exports/{kind}/{date}/{venue}";
+
+/// The lists of the races of some days, at all venues or one.
+const OF_DAYS: [&str; 2] = ["/api/v1/racecards", "/api/v1/results"];
+
 /// The headers of HTTP itself, which OpenAPI leaves to HTTP.
 const HEADERS_OF_HTTP: [&str; 5] = [
     "connection",
@@ -104,7 +110,9 @@ impl Walk {
             assert_eq!(reply.header("content-type"), "text/event-stream");
             assert!(described["content"]["text/event-stream"].is_object());
         }
-        if !reply.body.is_empty() && reply.header("content-encoding").is_empty() {
+        if path == EXPORTS && status == 200 {
+            assert!(described["content"][reply.header("content-type")].is_object());
+        } else if !reply.body.is_empty() && reply.header("content-encoding").is_empty() {
             assert_eq!(reply.header("content-type"), "application/json", "{what}");
             let valid = self.is_valid(&content["schema"], &reply.json());
             assert!(valid.is_ok(), "{what}: {valid:?}");
@@ -140,7 +148,7 @@ async fn service() -> (Nats, Railbird) {
         let plans = [
             plan(
                 "default",
-                "requests_per_minute = 6000\nlive_odds = true\nconnections = 10",
+                "requests_per_minute = 6000\nlive_odds = true\nconnections = 10\nexports = true",
             ),
             plan("without-odds", ""),
             plan("small", "requests_per_day = 1"),
@@ -201,7 +209,10 @@ async fn walk_parameters(walk: &mut Walk, railbird: &Railbird, path: &str) {
         ("{date}", "2026-13-01", "1999-01-01"),
         ("{race_number}", "0", "99"),
         ("{horse_no}", "!!", "NOBODY"),
+        ("{other_horse_no}", "!!", "NOBODY"),
+        ("{key}", "%FF", "nobody"),
         ("{file}", "%FF", "none.json"),
+        ("{venue}", "!!", "XX"),
     ] {
         if path.contains(parameter) {
             let url = |value: &str| example_path(&path.replace(parameter, value));
@@ -216,6 +227,11 @@ async fn walk_parameters(walk: &mut Walk, railbird: &Railbird, path: &str) {
 
 /// Requests for a path of the API.
 async fn walk_api(walk: &mut Walk, railbird: &Railbird, path: &str, url: &str, small: &str) {
+    let responses = &walk.document["paths"][path]["get"]["responses"];
+    if responses["410"].is_object() {
+        let before_all = format!("{url}?as_of=1990-01-01T00:00:00Z");
+        walk.check(path, 410, &railbird.get(&before_all).await);
+    }
     for (status, header) in [
         (304, ("if-none-match", "*")),
         (400, ("railbird-min-seq", "soon")),
@@ -352,12 +368,13 @@ async fn every_status_and_header_of_the_service_is_described_and_no_other() {
             let kept = railbird.get_with(&url, &[("if-none-match", "*")]).await;
             walk.check(path, 304, &kept);
         }
-        if path.contains("/odds") {
+        if path.contains("/odds") || path == EXPORTS {
             let key = [("x-api-key", without_odds.as_str())];
             walk.check(path, 403, &request(railbird.http, "GET", &url, &key).await);
         }
         walk_parameters(&mut walk, &railbird, path).await;
-        if path.contains("/today") || path == EVENT_STREAMS[1] {
+        let has_venue = path.contains("/today") || OF_DAYS.contains(&path.as_str());
+        if has_venue || path == EVENT_STREAMS[1] {
             let elsewhere = format!("{url}?venue=NOWHERE");
             walk.check(path, 404, &railbird.get(&elsewhere).await);
         }
@@ -366,7 +383,10 @@ async fn every_status_and_header_of_the_service_is_described_and_no_other() {
         walk_not_of_views(&mut walk, &railbird, path).await;
     }
     check_bounds(&mut walk, &railbird).await;
-    for path in ["/api/v1/horses", "/api/v1/meetings"] {
+    for path in ["/api/v1/horses", "/api/v1/meetings"]
+        .iter()
+        .chain(&OF_DAYS)
+    {
         let page = railbird.get(&format!("{path}?limit=1")).await;
         walk.check(path, 200, &page);
     }

@@ -50,7 +50,7 @@ read("results.get_race_result", f"/api/v1/results/{day}/1", "RaceResult", **race
 read("results.get_result_revisions", f"/api/v1/results/{day}/1/revisions", "ResultRevisions", **race)
 read("horses.get_horse", "/api/v1/horses/H1", "HorseProfile", **horse)
 read("horses.get_horse_form", "/api/v1/horses/H1/form", "HorseForm", **horse)
-read("meetings.list_meetings", "/api/v1/meetings", "MeetingList")
+read("days.list_meetings", "/api/v1/meetings", "MeetingList")
 read("service.get_readiness", "/readyz", "Readiness")
 read("service.get_health", "/healthz", "Health")
 

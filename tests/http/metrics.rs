@@ -215,7 +215,10 @@ async fn known_values_of_labels_count_from_zero() {
         assert_eq!(scrape.values(metric, label), expected, "{metric}");
     }
     let rejected = scrape.values("railbird_events_rejected_total", "reason");
-    assert_eq!(rejected, BTreeSet::from(events::DecodeError::CODES));
+    assert_eq!(
+        rejected,
+        BTreeSet::from_iter(events::DecodeError::CODES.iter().copied())
+    );
     let metrics = scrape.metrics();
     for (series, value) in &scrape.series {
         let name = series.split('{').next().unwrap();
@@ -240,7 +243,7 @@ async fn rejections_of_each_code_are_counted() {
     .await;
     let scrape = Scrape::of(serving.admin).await;
     for code in events::DecodeError::CODES {
-        let expected = if code == "not_cloud_event" { 2.0 } else { 0.0 };
+        let expected = if *code == "not_cloud_event" { 2.0 } else { 0.0 };
         assert_eq!(scrape.get(&rejected(code)), expected, "{code}");
     }
 }

@@ -2,7 +2,10 @@
 
 mod access_log;
 mod admin;
+mod changes;
 pub(crate) mod contract;
+mod exports;
+mod formats;
 mod long_lists;
 mod metrics;
 mod names;

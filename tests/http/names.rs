@@ -138,4 +138,17 @@ async fn every_answer_has_its_names_in_the_language_that_is_asked_for() {
         .get("/api/v1/results/2026-10-03/1/revisions?lang=zh-Hant")
         .await;
     assert_eq!(revisions.json()["venue"], "沙田");
+    names_are_found_in_any_language(&railbird).await;
+}
+
+async fn names_are_found_in_any_language(railbird: &Railbird) {
+    for (list, part, field, found) in [
+        ("horses", "%E4%B8%ADHoRse+1", "horse_no", "H1"),
+        ("horses", "rse+1", "horse_no", "H1"),
+        ("jockeys", "%E4%B8%ADj", "key", "Asia-Hong_Kong:J Ockey"),
+        ("venues", "%E7%94%B0", "key", "ST"),
+    ] {
+        let answer = railbird.get(&format!("/api/v1/{list}?name={part}")).await;
+        assert_eq!(answer.json()[list][0][field], found, "{list} {part}");
+    }
 }

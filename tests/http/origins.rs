@@ -31,7 +31,7 @@ async fn preflight(railbird: &Railbird, path: &str, origin: &str) -> Reply {
 #[tokio::test]
 async fn every_page_may_read_the_documents_and_none_of_another_origin_the_api() {
     let nats = Nats::start();
-    let railbird = start(&nats, Origins::None).await;
+    let railbird = start(&nats, Origins::default()).await;
     for path in [
         "/healthz",
         "/readyz",
@@ -58,7 +58,10 @@ async fn every_page_may_read_the_documents_and_none_of_another_origin_the_api() 
 async fn a_page_that_may_not_send_a_key_can_read_why() {
     let nats = Nats::start();
     let listed = Origins::new(vec![PAGE.to_owned()]);
-    for (origins, page) in [(Origins::None, PAGE), (listed, "https://other.example")] {
+    for (origins, page) in [
+        (Origins::default(), PAGE),
+        (listed, "https://other.example"),
+    ] {
         let railbird = start(&nats, origins).await;
         let live = format!("/ws/live/odds?api_key={}", railbird.key);
         for path in [PATH, "/api/v1/x.json", "/api/v1/account", &live] {

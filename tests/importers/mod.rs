@@ -3,6 +3,6 @@
 mod betfair;
 mod hkjc_odds;
 mod rpscrape;
-mod season;
+pub(crate) mod season;
 mod season_facts;
 mod season_zh;

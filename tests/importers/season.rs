@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use railbird::log::{LogMessage, Outgoing};
 use serde_json::Value;
 
 use super::season_facts::check_facts;
@@ -24,7 +25,7 @@ async fn import(nats: &Nats, data: &Path, format: &str, paths: &[&str], more: &[
 }
 
 /// Imports the season with its cards and profiles, in the order that the README of the data gives.
-async fn import_everything(nats: &Nats, data: &Path) -> Vec<String> {
+pub(crate) async fn import_everything(nats: &Nats, data: &Path) -> Vec<String> {
     let ids = data.join(SEASON).display().to_string();
     let cards = data.join("hkjc_en_json/card_results").display().to_string();
     let ages = ["--ids", &ids, &cards, "--as-of", "2018-03-01"];
@@ -208,7 +209,7 @@ async fn a_whole_season_is_served_as_it_was_run_and_a_second_import_changes_no_b
     );
     assert_eq!(nats.last_seq().await, last);
     // A log that has everything twice makes the same views.
-    let twice = double(&nats).await;
+    let twice = repeat(&nats, &nats.messages().await).await;
     railbird.until_seq(twice).await;
     assert_eq!(railbird.digest(), digest);
     let verified = crate::support::railbird([
@@ -222,11 +223,11 @@ async fn a_whole_season_is_served_as_it_was_run_and_a_second_import_changes_no_b
     assert_eq!(verified.code, 0, "{}", verified.all);
 }
 
-/// Appends every message of the log once more.
-async fn double(nats: &Nats) -> u64 {
+/// Appends messages once more, and returns the sequence of the last one.
+pub(crate) async fn repeat(nats: &Nats, messages: &[LogMessage]) -> u64 {
     let mut appender = nats.log().await.appender(256);
-    for message in nats.messages().await {
-        let again = railbird::log::Outgoing {
+    for message in messages {
+        let again = Outgoing {
             subject: message.subject().to_owned(),
             id: uuid::Uuid::now_v7().to_string(),
             payload: message.payload.to_vec(),

@@ -180,7 +180,7 @@ async fn a_client_of_a_replica_that_stops_resumes_on_another_without_a_loss() {
         client.until_phase("live").await;
 
         // As a balancer that has seen the probe: new connections lead to the other replica, open ones stay.
-        one.app.draining.cancel();
+        one.app.health.draining.cancel();
         *gateway.target.lock().unwrap() = other.http;
         let mut published = vec![quote(&nats, 1, 1).await];
         client.until_received(published[0]).await;
@@ -811,8 +811,8 @@ async fn check_positions_after_a_request(server: &ScriptedServer, client: &mut E
 async fn a_page_of_another_origin_is_told_why_it_cannot_connect() {
     let nats = Nats::start();
     for (origins, phase) in [
-        (Origins::None, "closed"),
-        (Origins::None.and_loopback(), "live"),
+        (Origins::default(), "closed"),
+        (Origins::default().and_loopback(), "live"),
     ] {
         let railbird = Railbird::start_with(&nats, |config| config.origins = origins).await;
         let mut browser = BrowserScript::start("live_odds.mjs", railbird.http, &[&railbird.key]);

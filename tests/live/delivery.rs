@@ -264,7 +264,7 @@ async fn clients_are_told_at_once_of_a_nats_restart_and_miss_nothing() {
 /// What a client that resumes receives, up to `snapshot_complete`.
 async fn resume(nats: &Nats, railbird: &Railbird, since: u64, epoch: &str) -> Vec<Value> {
     let mut query = format!("&since={since}&epoch={epoch}");
-    if since <= railbird.app.feed.position().seq {
+    if since <= railbird.app.health.feed.position().seq {
         query = format!("{query}&recorded_at={}", nats.recorded_at(since).await);
     }
     let mut socket = Socket::open(railbird.http, &format!("{}{query}", railbird.key)).await;

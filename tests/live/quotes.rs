@@ -156,7 +156,7 @@ async fn resume_after_a_restart(
     opening: &[Value],
 ) {
     let known = nats.recorded_at(seq).await;
-    let last = railbird.app.feed.position().seq;
+    let last = railbird.app.health.feed.position().seq;
     railbird.stop().await;
     let railbird = Railbird::start_in(nats, data).await;
     railbird.until_published(last).await;

@@ -10,13 +10,16 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tokio::time::{MissedTickBehavior, timeout};
 
 use crate::support::*;
 
 const MIB: u64 = 1024 * 1024;
 /// The memory that all attackers together may cost. They announce or send a multiple of it.
 const GROWTH_MAX: u64 = 24 * MIB;
+/// The service keeps some of the bystander's updates in memory: as fast as a quiet machine takes them, they would be
+/// most of the growth.
+const UPDATE_INTERVAL: Duration = Duration::from_millis(20);
 /// Attackers at a time.
 const ATTACKERS: usize = 24;
 
@@ -125,10 +128,13 @@ async fn stand_by(
     let opening = socket.until("snapshot_complete").await;
     let mut last = opening.iter().find_map(|m| m["seq"].as_u64()).unwrap();
     let path = format!("/api/v1/odds/{DAY}/1");
+    let mut pace = tokio::time::interval(UPDATE_INTERVAL);
+    pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
     for n in 1.. {
         if over.load(Ordering::Relaxed) {
             return;
         }
+        pace.tick().await;
         let price = if n % 2 == 0 { 2.5 } else { 3.5 };
         let update = outgoing(&odds("ST", 1, &second(n), &[price]));
         let seq = log.append(update).await.unwrap().seq;

@@ -459,7 +459,7 @@ async fn an_interrupted_restore_is_followed_by_nobody_and_done_again() {
     let unusable = log.ensure(RACING).await.unwrap_err();
     assert!(matches!(unusable, LogError::Restoring(_)), "{unusable}");
     let event = odds("ST", 1, &second(59), &[9.0]);
-    let published = log.append_once(&outgoing(&event)).await;
+    let published = log.append_once(&outgoing(&event), None).await;
     assert!(
         published.is_err(),
         "no feeder is acknowledged: {published:?}"

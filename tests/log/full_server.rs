@@ -27,7 +27,7 @@ async fn fill(nats: &Nats) -> LogError {
             id: uuid::Uuid::now_v7().to_string(),
             payload: vec![b'x'; size],
         };
-        match log.append_once(&outgoing).await {
+        match log.append_once(&outgoing, None).await {
             Ok(_) => {}
             Err(error) if size == 1 => return error,
             Err(_) => size = (size / 10).max(1),
@@ -121,7 +121,7 @@ async fn a_server_with_less_room_than_before_takes_snapshots_or_the_status_says_
         nats.start_again();
     };
     restart(&mut nats, STORAGE, "8MB").await;
-    let writes = async || railbird.app.snapshots.create().await.is_ok();
+    let writes = async || railbird.app.health.snapshots.create().await.is_ok();
     eventually("a snapshot is written", writes).await;
     eventually("the reservations are announced", async || {
         let drift = railbird.get_open("/readyz").await.json()["log"]["drift"].to_string();
@@ -135,6 +135,7 @@ async fn a_server_with_less_room_than_before_takes_snapshots_or_the_status_says_
     admin.delete_stream(SNAPSHOTS.name).await.unwrap();
     let error = railbird
         .app
+        .health
         .snapshots
         .create()
         .await
@@ -142,7 +143,7 @@ async fn a_server_with_less_room_than_before_takes_snapshots_or_the_status_says_
         .to_string();
     assert!(error.contains("10047"), "{error}");
     assert!(!is_reason());
-    railbird.app.snapshots.create().await.unwrap_err();
+    railbird.app.health.snapshots.create().await.unwrap_err();
     assert!(is_reason());
     restart(&mut nats, "8MB", STORAGE).await;
     eventually("a snapshot is written", writes).await;
@@ -172,6 +173,6 @@ async fn a_full_server_is_named_as_the_reason() {
         id: "x".to_owned(),
         payload: vec![b'x'; 100],
     };
-    let refused = service.append_once(&key).await;
+    let refused = service.append_once(&key, None).await;
     assert!(matches!(refused, Err(LogError::Full(_))), "{refused:?}");
 }

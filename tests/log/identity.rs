@@ -233,7 +233,12 @@ async fn the_loss_of_events_that_were_just_read_waits_for_the_operator_too() {
     for n in 10.. {
         let seq = nats.publish([odds("ST", 1, &second(n), &[2.0, 3.0])]).await;
         railbird.until_published(seq).await;
-        let noted = railbird.app.continuity.read_position(RACING).unwrap();
+        let noted = railbird
+            .app
+            .health
+            .continuity
+            .read_position(RACING)
+            .unwrap();
         if noted.seq < seq {
             break;
         }

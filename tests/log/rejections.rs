@@ -150,7 +150,7 @@ async fn each_rejected_message_is_announced_and_delays_no_later_event() {
         assert!(payload.starts_with(payload_listed.as_str().unwrap()));
         assert_eq!(row, rejection);
 
-        let epoch = railbird.app.feed.position().epoch;
+        let epoch = railbird.app.health.feed.position().epoch;
         let headers = announcement.headers.unwrap();
         let id = headers.get("Nats-Msg-Id").unwrap();
         let stored: jiff::Timestamp = rejection["recorded_at"].as_str().unwrap().parse().unwrap();

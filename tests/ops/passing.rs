@@ -42,13 +42,12 @@ async fn passes_on(kind: ProxyKind) {
     };
     let tunnel = proxy.tunnel(&authority).await;
     let key = railbird.key.clone();
+    assert_a_long_poll_is_waited_for(&tunnel, &key, seq).await;
     let headers = [("x-api-key", key.as_str()), ("host", "racing.example")];
     let reply = request(tunnel.address, "GET", CARD, &headers).await;
     assert_eq!(reply.status, 200, "{}", reply.text());
-    assert_eq!(
-        reply.header("strict-transport-security"),
-        "max-age=31536000"
-    );
+    let only_encrypted = reply.header("strict-transport-security");
+    assert_eq!(only_encrypted, "max-age=31536000");
     assert_eq!(reply.body, railbird.get(CARD).await.body);
 
     // The live channel, as a page of the service opens it: by `Host`, its origin is its own.
@@ -91,6 +90,12 @@ async fn passes_on(kind: ProxyKind) {
         assert!(logged().contains(reply.header("x-request-id")));
     }
     assert!(!logged().contains("rb_"), "{}", logged());
+}
+
+async fn assert_a_long_poll_is_waited_for(tunnel: &Tunnel, key: &str, last: u64) {
+    let path = format!("/api/v1/changes?after={last}&wait_ms=8000");
+    let polled = request(tunnel.address, "GET", &path, &[("x-api-key", key)]).await;
+    assert_eq!(polled.status, 200, "{}", polled.text());
 }
 
 /// One by IPv6 is another one than one by IPv4.

@@ -3,6 +3,7 @@
 //! Everything is read whole and looked up the simple way. It panics on unexpected data, as the data is known.
 
 pub(crate) mod race_day;
+mod rides;
 
 use std::collections::BTreeMap;
 use std::fs;

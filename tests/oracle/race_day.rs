@@ -293,6 +293,12 @@ impl Race {
                 }
             }
             if runner["position"].is_u64() {
+                let all = result["runners"].as_array().into_iter().flatten();
+                let shared = all.filter(|other| other["position"] == runner["position"]);
+                let shared = shared.count();
+                if shared > 1 {
+                    row["dead_heat"] = json!(shared);
+                }
                 row["position"] = runner["position"].clone();
                 runners.push(row);
             } else {

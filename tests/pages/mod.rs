@@ -3,5 +3,9 @@
 mod board;
 mod docs;
 mod errors;
+mod front;
+mod incidents;
+mod people;
 mod pricing;
+mod replay;
 mod status;

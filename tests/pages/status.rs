@@ -18,7 +18,7 @@ fn state<'a>(status: &'a Value, name: &str) -> &'a str {
 }
 
 /// The latest incident of a kind.
-fn incident<'a>(status: &'a Value, kind: &str) -> Option<&'a Value> {
+pub(super) fn incident<'a>(status: &'a Value, kind: &str) -> Option<&'a Value> {
     let mut incidents = status["incidents"].as_array().unwrap().iter();
     incidents.find(|incident| incident["kind"] == kind)
 }
@@ -98,7 +98,7 @@ async fn the_status_has_what_the_service_knows_of_itself() {
     let digest = railbird.get_admin("/digest").await.json();
     assert_eq!(status["views"]["digest"], digest["digest"]);
     assert_eq!(status["views"]["schema"], digest["schema"]);
-    let epoch = railbird.app.feed.position().epoch;
+    let epoch = railbird.app.health.feed.position().epoch;
     assert_eq!(status["log"]["epoch"], *epoch);
     assert_eq!(status["feed"]["state"], "live");
     assert_eq!(status["open_races"], 2);

@@ -194,7 +194,7 @@ impl LogServer {
     }
 
     fn connection(&self, host: Host, mode: ConnectMode) -> Connection {
-        let status = watch::Sender::new(ConnectionStatus::new());
+        let status = watch::Sender::new(ConnectionStatus::default());
         let (sent, commands) = mpsc::unbounded_channel();
         let keeping = keep(self.clone(), host, mode, status.clone());
         let sending = send(self.clone(), host, status.clone(), commands);

@@ -636,7 +636,7 @@ impl World {
         let folder = self.replicas[replica]
             .data()
             .join("views")
-            .join(current.name());
+            .join(&current.name);
         let chance = &mut self.chance;
         let below = |n: usize| usize::try_from(chance.below(n as u64)).expect("small");
         let key = SimulatedDisk::damage(&folder, below);

@@ -147,6 +147,22 @@ pub(crate) async fn connect_with_small_buffer(address: SocketAddr) -> TcpStream 
     socket.connect(address).await.unwrap()
 }
 
+/// The request of a handshake with more headers.
+fn handshake(address: SocketAddr, path: &str, headers: &[(&'static str, &str)]) -> Request<()> {
+    let request = format!("ws://{address}{path}").into_client_request();
+    let mut request = request.unwrap();
+    for (name, value) in headers {
+        // A header may be sent twice, but for one host.
+        let (all, value) = (request.headers_mut(), value.parse().unwrap());
+        if *name == "host" {
+            all.insert(*name, value);
+        } else {
+            all.append(*name, value);
+        }
+    }
+    request
+}
+
 pub(crate) struct Socket {
     stream: WebSocketStream<MaybeTlsStream<TcpStream>>,
     /// The close code of the service.
@@ -174,6 +190,21 @@ impl Socket {
         connected.unwrap_or_else(|error| panic!("{path}: {error}"))
     }
 
+    /// Connects with more headers.
+    pub(crate) async fn connect_with(
+        address: SocketAddr,
+        path: &str,
+        headers: &[(&'static str, &str)],
+    ) -> Self {
+        let (stream, _) = connect_async(handshake(address, path, headers))
+            .await
+            .unwrap();
+        Self {
+            stream,
+            closed: None,
+        }
+    }
+
     pub(crate) async fn try_connect(address: SocketAddr, path: &str) -> Result<Self, Error> {
         let (stream, _) = connect_async(format!("ws://{address}{path}")).await?;
         Ok(Self {
@@ -193,19 +224,7 @@ impl Socket {
         path: &str,
         headers: &[(&'static str, &str)],
     ) -> Reply {
-        let mut request = format!("ws://{address}{path}")
-            .into_client_request()
-            .unwrap();
-        for (name, value) in headers {
-            // A header may be sent twice, but for one host.
-            let (all, value) = (request.headers_mut(), value.parse().unwrap());
-            if *name == "host" {
-                all.insert(*name, value);
-            } else {
-                all.append(*name, value);
-            }
-        }
-        match connect_async(request).await {
+        match connect_async(handshake(address, path, headers)).await {
             Err(Error::Http(response)) => {
                 let (parts, body) = response.into_parts();
                 Reply {

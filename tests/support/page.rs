@@ -27,6 +27,11 @@ impl Page {
         self.run(json!(["open", options])).await;
     }
 
+    /// Opens an address in another tab, by a link on a page of another site.
+    pub(crate) async fn follow(&mut self, fragment: &str) {
+        self.run(json!(["follow", fragment])).await;
+    }
+
     /// Waits until the text of one of the elements has a part.
     pub(crate) async fn until(&mut self, selector: &str, part: &str) {
         self.run(json!(["until", selector, part])).await;
@@ -56,12 +61,31 @@ impl Page {
         self.run(json!(["hover", selector])).await;
     }
 
+    /// Drags from a part of the width of an element to another one.
+    pub(crate) async fn drag(&mut self, selector: &str, from: f64, to: f64) {
+        self.run(json!(["drag", selector, from, to])).await;
+    }
+
     pub(crate) async fn press(&mut self, key: &str) {
         self.run(json!(["press", key])).await;
     }
 
     pub(crate) async fn fill(&mut self, selector: &str, text: &str) {
         self.run(json!(["fill", selector, text])).await;
+    }
+
+    /// Shows the page at a width, light or dark.
+    pub(crate) async fn look(&mut self, width: u32, scheme: &str) {
+        self.run(json!(["look", width, scheme])).await;
+    }
+
+    pub(crate) async fn reload(&mut self) {
+        self.run(json!(["reload"])).await;
+    }
+
+    /// Has the requests answered that the page was opened with as `held`.
+    pub(crate) async fn release(&mut self) {
+        self.run(json!(["release"])).await;
     }
 
     pub(crate) async fn evaluate(&mut self, script: &str) -> Value {
@@ -71,6 +95,11 @@ impl Page {
     /// Waits until an expression is true.
     pub(crate) async fn until_true(&mut self, expression: &str) {
         self.run(json!(["until_true", expression])).await;
+    }
+
+    /// Shows the page as it is printed.
+    pub(crate) async fn print(&mut self) {
+        self.run(json!(["media", "print"])).await;
     }
 
     pub(crate) async fn picture(&mut self, path: &Path) {

@@ -14,7 +14,7 @@ use railbird::accounts::{
 use railbird::app::{Config, Service};
 use railbird::clock::Clock;
 use railbird::http::state::App;
-use railbird::http::{AccessLog, AdminAccess, Origins};
+use railbird::http::{AccessLog, AdminAccess, FrontRacing, Origins};
 use railbird::limits::Proxies;
 use railbird::limits::plans::Plans;
 use railbird::log::{ACCOUNTS, Outgoing, StreamName};
@@ -162,7 +162,7 @@ impl Railbird {
     /// Waits until an event is published to the live channel.
     pub(crate) async fn until_published(&self, seq: u64) {
         eventually(&format!("the live channel has {seq}"), || async {
-            self.app.feed.position().seq >= seq
+            self.app.health.feed.position().seq >= seq
         })
         .await;
     }
@@ -170,7 +170,11 @@ impl Railbird {
     /// Waits until a stream has another history than the service has read, and accepts it as an operator does.
     pub(crate) async fn accept_log(&self, stream: StreamName) {
         eventually("the service reports another history", || async {
-            self.app.continuity.divergences().contains_key(stream.name)
+            self.app
+                .health
+                .continuity
+                .divergences()
+                .contains_key(stream.name)
         })
         .await;
         let accepted = request(self.admin, "POST", "/log/accept", &[]).await;
@@ -300,7 +304,9 @@ fn config(nats: &str, data: &Path) -> Config {
         sign_ups_per_hour: NonZeroU32::new(1_000).unwrap(),
         security_contact: None,
         refused_env: None,
+        public_url: None,
         mailing: None,
+        front_racing: FrontRacing::Demo,
         access_log: AccessLog::Debug,
     }
 }

@@ -124,7 +124,7 @@ async fn after_a_commit_that_failed_halfway_not_all_of_the_log_is_folded_again()
     let railbird = Railbird::start_in(&nats, data.path()).await;
     railbird.until_seq(seq).await;
     // What a failed commit has left on disk may be no whole views.
-    railbird.app.snapshots.create().await.unwrap();
+    railbird.app.health.snapshots.create().await.unwrap();
     let views = railbird.app.views.current().unwrap();
     views.flush().unwrap();
     let name = fs::read_to_string(data.path().join("views/CURRENT")).unwrap();

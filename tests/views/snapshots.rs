@@ -9,6 +9,7 @@ use async_nats::jetstream::{self, Context};
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE;
 use bytes::Bytes;
+use projections::{SCHEMA_VERSION, VIEWS_VERSION};
 use railbird::log::{Log, LogError, RACING, SNAPSHOTS};
 use railbird::projector::snapshots::{SnapshotError, SnapshotSecret, ViewsSnapshot, restore};
 use railbird::projector::views::Views;
@@ -41,7 +42,7 @@ async fn all_views(railbird: &Railbird) -> String {
 }
 
 async fn create(railbird: &Railbird) -> ViewsSnapshot {
-    railbird.app.snapshots.create().await.unwrap()
+    railbird.app.health.snapshots.create().await.unwrap()
 }
 
 /// A server with some race days, and a service that has folded them and written a snapshot.
@@ -233,11 +234,11 @@ async fn a_snapshot_that_is_not_whole_or_of_another_log_or_schema_is_refused_wit
         ),
         (
             with_info(&sound, |info| info["metadata"]["schema"] = "9999".into()),
-            "it is of schema 9999-2",
+            &format!("it is of schema 9999-{VIEWS_VERSION}"),
         ),
         (
             with_info(&sound, |info| info["metadata"]["views"] = "77".into()),
-            "it is of schema 12-77",
+            &format!("it is of schema {SCHEMA_VERSION}-77"),
         ),
         (
             with_checkpoint(&sound, |of| {
@@ -307,7 +308,7 @@ async fn without_a_secret_snapshots_are_neither_written_nor_loaded() {
     let second = Railbird::start_with(&nats, |config| config.snapshot_secret = None).await;
     second.until_seq(first.seq()).await;
     assert_eq!(folded(&second), first.seq());
-    let error = second.app.snapshots.create().await.unwrap_err();
+    let error = second.app.health.snapshots.create().await.unwrap_err();
     assert!(error.to_string().contains("--snapshot-secret"), "{error}");
 }
 
@@ -483,7 +484,7 @@ async fn older_snapshots_make_room_for_a_new_one_but_not_the_latest() {
     log.remove_object(&objects[1]).await.unwrap();
     // One and a half.
     limit(3).await;
-    let error = first.app.snapshots.create().await.unwrap_err();
+    let error = first.app.health.snapshots.create().await.unwrap_err();
     assert!(error.to_string().contains("OBJ_SNAPSHOTS"), "{error}");
     assert_eq!(names().await, [third], "the latest is kept");
 }
@@ -547,7 +548,7 @@ async fn a_server_without_the_rights_to_snapshots_delays_no_start() {
     let railbird = Railbird::start(&nats).await;
     railbird.until_seq(seq).await;
     assert_eq!(folded(&railbird), seq);
-    let written = railbird.app.snapshots.create().await;
+    let written = railbird.app.health.snapshots.create().await;
     assert!(
         matches!(written, Err(SnapshotError::Log(LogError::Denied { .. }))),
         "{written:?}"

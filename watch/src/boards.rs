@@ -1,6 +1,6 @@
 //! [`WatchBoards`]: the odds boards of the watched races, folded from the messages of the live channel.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 
 use client::Message;
 use client::message::{BoardRunner, Race, ResultUpdate};
@@ -21,7 +21,7 @@ pub(crate) struct WatchBoards {
     races: HashMap<Race, WatchBoard>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct WatchBoard {
     pub(crate) changed_at: Timestamp,
     /// Whether odds have arrived. A race is not shown before.
@@ -30,7 +30,7 @@ pub(crate) struct WatchBoard {
     pub(crate) status: String,
     pub(crate) runners: Vec<BoardRunner>,
     /// The latest win prices of each runner, oldest first.
-    trends: HashMap<String, VecDeque<f64>>,
+    trends: HashMap<String, Vec<f64>>,
     pub(crate) result: Option<ResultUpdate>,
 }
 
@@ -43,31 +43,17 @@ impl WatchBoards {
         let Some(header) = message.header() else {
             return;
         };
-        if !self.races.contains_key(&header.race) {
-            self.make_room();
+        let is_new = !self.races.contains_key(&header.race);
+        if is_new && self.races.len() >= RACES_MAX {
+            let oldest = self.races.iter().min_by_key(|(_, race)| race.changed_at);
+            if let Some(key) = oldest.map(|(key, _)| key.clone()) {
+                self.races.remove(&key);
+            }
         }
-        let race = self.races.entry(header.race.clone());
-        let board = race.or_insert_with(|| WatchBoard {
-            changed_at: header.recorded_at,
-            has_odds: false,
-            venue: header.venue.clone(),
-            status: String::new(),
-            runners: Vec::new(),
-            trends: HashMap::new(),
-            result: None,
-        });
+        let board = self.races.entry(header.race.clone()).or_default();
+        board.venue.clone_from(&header.venue);
         board.changed_at = header.recorded_at;
         board.update(message);
-    }
-
-    fn make_room(&mut self) {
-        if self.races.len() < RACES_MAX {
-            return;
-        }
-        let oldest = self.races.iter().min_by_key(|(_, race)| race.changed_at);
-        if let Some(key) = oldest.map(|(key, _)| key.clone()) {
-            self.races.remove(&key);
-        }
     }
 
     /// The races that have odds: first the active ones in the order of the card, then the others, latest change first.
@@ -101,8 +87,7 @@ impl WatchBoard {
 
     /// The latest win prices of a runner, oldest first.
     pub(crate) fn trend(&self, horse_no: &str) -> Vec<f64> {
-        let trend = self.trends.get(horse_no);
-        trend.into_iter().flatten().copied().collect()
+        self.trends.get(horse_no).cloned().unwrap_or_default()
     }
 
     fn extend_trends(&mut self) {
@@ -110,9 +95,9 @@ impl WatchBoard {
             let Some(win) = runner.win else { continue };
             let trend = self.trends.entry(runner.horse_no.clone()).or_default();
             if trend.len() == usize::from(TREND_LEN_MAX) {
-                trend.pop_front();
+                trend.remove(0);
             }
-            trend.push_back(win);
+            trend.push(win);
         }
     }
 }

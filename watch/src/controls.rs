@@ -12,18 +12,16 @@ pub(crate) enum KeyAction {
     NextRace,
     PreviousRace,
     Pause,
+    /// Doubles the speed of a replay, or halves it if it is negative.
+    Speed(i32),
+    /// Moves a replay by minutes.
+    Seek(i64),
     ToggleHelp,
     CloseHelp,
 }
 
-/// The keys and their effects, as the help shows them.
-pub(crate) const HELP: [(&str, &str); 5] = [
-    ("q, Ctrl-C", "quit"),
-    ("n, Right, Down, Tab", "show the next race first"),
-    ("p, Left, Up", "show the previous race first"),
-    ("Space", "pause and resume the boards"),
-    ("?, h, Esc", "open and close this help"),
-];
+/// The keys and their effects, and a legend.
+pub(crate) const HELP: &str = include_str!("help.txt");
 
 impl KeyAction {
     pub(crate) fn of(key: KeyEvent) -> Option<Self> {
@@ -38,6 +36,10 @@ impl KeyAction {
                 Self::PreviousRace
             }
             KeyCode::Char(' ') => Self::Pause,
+            KeyCode::Char('+' | '=') => Self::Speed(1),
+            KeyCode::Char('-') => Self::Speed(-1),
+            KeyCode::Char('<' | ',') => Self::Seek(-1),
+            KeyCode::Char('>' | '.') => Self::Seek(1),
             KeyCode::Char('?' | 'h') => Self::ToggleHelp,
             KeyCode::Esc => Self::CloseHelp,
             _ => return None,
@@ -61,10 +63,10 @@ impl BoardControls {
         self.paused.as_ref().unwrap_or(live)
     }
 
-    /// Applies the action of a key. [`KeyAction::Quit`] is left to the caller.
+    /// Applies the action of a key. [`KeyAction::Quit`] and those of a replay are left to the caller.
     pub(crate) fn apply(&mut self, action: KeyAction, live: &WatchBoards) {
         match action {
-            KeyAction::Quit => {}
+            KeyAction::Quit | KeyAction::Speed(_) | KeyAction::Seek(_) => {}
             KeyAction::NextRace => self.selected = self.neighbour(live, 1),
             KeyAction::PreviousRace => self.selected = self.neighbour(live, -1),
             KeyAction::Pause if self.paused.is_some() => self.paused = None,
@@ -77,14 +79,10 @@ impl BoardControls {
     /// The race so many steps after the selected one, in a circle; `None` for the first.
     fn neighbour(&self, live: &WatchBoards, steps: isize) -> Option<Race> {
         let order = self.shown(live).in_display_order();
-        let last = order.len().checked_sub(1)?;
         let is_selected = |key: &Race| self.selected.as_ref() == Some(key);
         let current = order.iter().position(|(key, _)| is_selected(key));
-        let next = match current.unwrap_or(0).checked_add_signed(steps) {
-            Some(next) if next <= last => next,
-            Some(_) => 0,
-            None => last,
-        };
+        let next = (current.unwrap_or(0) + order.len()).checked_add_signed(steps)?;
+        let next = next.checked_rem(order.len())?;
         (next > 0).then(|| order[next].0.clone())
     }
 }

@@ -131,12 +131,18 @@ impl BoardView<'_> {
                 parts.extend(["connecting".yellow(), self.address.into()])
             }
             ConnectionState::Connected => {
-                parts.push(match status.feed.as_str() {
-                    "" => "connected".into(),
-                    "live" => "live".green(),
-                    "stale" => "stale".yellow(),
-                    state => state.red(),
-                });
+                if let Some(replay) = &status.replay {
+                    let time = replay.time(self.now);
+                    let time = time.map(|time| time.strftime("%F %T UTC").to_string());
+                    parts.extend([replay.to_string().yellow(), time.unwrap_or_default().bold()]);
+                } else {
+                    parts.push(match status.feed.as_str() {
+                        "" => "connected".into(),
+                        "live" => "live".green(),
+                        "stale" => "stale".yellow(),
+                        state => state.red(),
+                    });
+                }
                 parts.extend([self.address.into(), format!("seq {}", status.seq).into()]);
                 if let Some(at) = status.heartbeat_at {
                     let age = Age(self.now.duration_since(at));
@@ -179,10 +185,8 @@ fn render_runners(board: &WatchBoard, area: Rect, buf: &mut Buffer) {
 }
 
 fn runner_row<'a>(runner: &'a BoardRunner, columns: usize) -> Row<'a> {
-    let price = |odds: Option<f64>| {
-        odds.map_or("-".to_owned(), |odds| format!("{odds:?}"))
-            .into()
-    };
+    let text = |odds: f64| format!("{odds:?}").into();
+    let price = |odds: Option<f64>| odds.map_or("-".into(), text);
     let number = match runner.number {
         0 => String::new(),
         number => number.to_string(),
@@ -220,8 +224,7 @@ fn change(win: f64, opening: Option<f64>) -> Span<'static> {
         None => "-".into(),
         Some(opening) if thousandths(win) == opening => "=".into(),
         Some(opening) => {
-            let win = thousandths(win);
-            let percent = (win.abs_diff(opening) * 100 + opening / 2) / opening;
+            let percent = (thousandths(win).abs_diff(opening) * 100 + opening / 2) / opening;
             format!("{arrow} {}%", percent.max(1)).fg(colour)
         }
     }
@@ -279,33 +282,26 @@ fn thousandths(odds: f64) -> u64 {
 /// Prices as levels from 1 to 8, the lowest price at 1.
 fn trend_levels(trend: &[f64]) -> Vec<u64> {
     let prices = trend.iter().copied().map(thousandths);
-    let min = prices.clone().min();
-    let max = prices.clone().max();
-    let min = min.unwrap_or_default();
-    let max = max.unwrap_or_default();
+    let min = prices.clone().min().unwrap_or_default();
+    let max = prices.clone().max().unwrap_or_default();
     let range = (max - min).max(1);
     prices.map(|price| 1 + (price - min) * 7 / range).collect()
 }
 
 fn result_text(result: &ResultUpdate) -> String {
-    let finishers = result.runners.iter().take(FINISHERS_SHOWN);
-    let names = finishers.map(|runner| {
+    let names = result.runners.iter().take(FINISHERS_SHOWN).map(|runner| {
         let behind = match runner.margin.as_str() {
             "" => String::new(),
             margin => format!(" +{margin}"),
         };
         format!("{} {}{behind}", runner.position, runner.horse_name)
     });
-    let names = Vec::from_iter(names);
+    let names = Vec::from_iter(names).join(", ");
     let sections = match result.sectionals.join(" ") {
         times if times.is_empty() => times,
         times => format!("; sections {times}"),
     };
-    format!(
-        "     {} result: {}{sections}",
-        result.status,
-        names.join(", ")
-    )
+    format!("     {} result: {names}{sections}", result.status)
 }
 
 /// The area without its last line, and the last line.
@@ -314,18 +310,10 @@ fn with_last_line(area: Rect) -> [Rect; 2] {
 }
 
 fn render_help(area: Rect, buf: &mut Buffer) {
-    let keys = HELP.map(|(keys, effect)| Line::from(format!("{keys:<20} {effect}")));
-    let legend = [
-        "",
-        "▼ ▲    shorter or longer price than before",
-        "move   change of the win price since opening; = if none",
-        "trend  latest win prices; a high bar is a long price",
-    ];
-    let lines: Vec<Line<'_>> = keys.into_iter().chain(legend.map(Line::from)).collect();
-    let height = u16::try_from(lines.len() + 2).unwrap_or(u16::MAX);
+    let height = u16::try_from(HELP.lines().count() + 2).unwrap_or(u16::MAX);
     let help = area.centered(Constraint::Max(60), Constraint::Max(height));
     Clear.render(help, buf);
-    Paragraph::new(lines)
+    Paragraph::new(HELP)
         .block(Block::bordered().title(" Keys "))
         .render(help, buf);
 }
@@ -339,6 +327,7 @@ mod tests {
 
     use super::*;
     use crate::controls::KeyAction;
+    use crate::replay::PlaybackClock;
 
     const NOW: &str = "2026-11-21T09:01:20Z";
 
@@ -446,6 +435,33 @@ mod tests {
                 "",
                 "live  ws://127.0.0.1:8080  seq 12  heartbeat now                  ? help  q quit",
             ]
+        );
+    }
+
+    #[test]
+    fn a_replay_has_its_time_and_its_ages_by_the_clock_of_the_log() {
+        let mut status = live_status();
+        let mut clock = PlaybackClock::new(60.0);
+        let message = json!({ "event": "heartbeat", "seq": 12, "server_time": NOW, "feed": { "state": "live" },
+            "recorded_at": "2026-11-21T09:01:18Z" });
+        let local: Timestamp = "2026-12-01T00:00:00Z".parse().unwrap();
+        clock.apply(&serde_json::from_value(message).unwrap(), local);
+        status.replay = Some(clock);
+        let boards = boards_of(3..=3, 1);
+        let controls = BoardControls::default();
+        let view = BoardView {
+            boards: &boards,
+            status: &status,
+            controls: &controls,
+            address: "ws://h",
+            now: local + SignedDuration::from_secs(1),
+            colours: false,
+        };
+        let lines = lines_of(&draw(&view, (80, 4)));
+        assert!(lines[0].ends_with("open  62 s ago"), "{lines:?}");
+        assert!(
+            lines[3].starts_with("replay x60  2026-11-21 09:02:18 UTC  ws://h"),
+            "{lines:?}"
         );
     }
 
@@ -566,13 +582,14 @@ mod tests {
     #[test]
     fn a_lost_connection_is_shown_and_the_boards_stay() {
         let boards = boards_of(1..=1, 3);
-        let mut status = WatchStatus::default();
-        let pause = std::time::Duration::from_secs(2);
-        status.disconnected(
-            "the service is stopping".to_owned(),
-            pause,
-            NOW.parse().unwrap(),
-        );
+        let now: Timestamp = NOW.parse().unwrap();
+        let status = WatchStatus {
+            connection: ConnectionState::Disconnected {
+                reason: "the service is stopping".to_owned(),
+                retry_at: now + SignedDuration::from_secs(2),
+            },
+            ..WatchStatus::default()
+        };
         let lines = drawn_with(&boards, &status, &BoardControls::default(), (80, 8));
         assert_eq!(titles(&lines), ["1"]);
         assert_eq!(

@@ -6,6 +6,8 @@ use std::str::FromStr;
 use client::message::Race;
 use events::{ParseError, RaceNumber, RacingDate, Text};
 
+const RACE_FORM: &str = "a race is 3, ST/3 or 2026-11-21/ST/3";
+
 /// Selects the races to watch: a race must match one entry of each list that is not empty.
 #[derive(Debug, Clone, Default)]
 pub struct RaceFilter {
@@ -54,7 +56,7 @@ fn values<'a, T: ToString + 'a>(
 }
 
 /// A venue, by code or name, in upper or lower case.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, derive_more::Display, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct VenueSelector(Text);
 
 impl VenueSelector {
@@ -75,12 +77,6 @@ impl FromStr for VenueSelector {
             return Err(ParseError::new("a venue is a code or a name", text));
         }
         Ok(Self(venue))
-    }
-}
-
-impl std::fmt::Display for VenueSelector {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.as_str().fmt(f)
     }
 }
 
@@ -110,12 +106,7 @@ impl FromStr for RaceSelector {
             [number] => (None, None, number),
             [venue, number] => (None, Some(venue), number),
             [date, venue, number] => (Some(date), Some(venue), number),
-            _ => {
-                return Err(ParseError::new(
-                    "a race is 3, ST/3 or 2026-11-21/ST/3",
-                    text,
-                ));
-            }
+            _ => return Err(ParseError::new(RACE_FORM, text)),
         };
         Ok(Self {
             date: date.map(RacingDate::parse).transpose()?,

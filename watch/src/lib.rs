@@ -5,6 +5,7 @@ mod controls;
 mod draw;
 mod filter;
 mod plain;
+mod replay;
 mod status;
 mod terminal;
 
@@ -15,6 +16,7 @@ use jiff::Timestamp;
 
 use crate::boards::WatchBoards;
 use crate::controls::KeyAction;
+use crate::replay::PlaybackClock;
 use crate::status::{ConnectionState, WatchStatus};
 use crate::terminal::BoardTerminal;
 
@@ -32,7 +34,8 @@ pub enum WatchError {
 }
 
 /// Shows live odds until the user quits or the reader of standard output closes it. On a terminal it draws a board per
-/// race, elsewhere each message is a line, of JSON if `json` says so. To drop it restores the terminal.
+/// race, elsewhere each message is a line, of JSON if `json` says so. `replay_speed` is that of the URL of a replay, at
+/// whose end lines end, too. To drop it restores the terminal.
 ///
 /// # Errors
 /// Returns [`WatchError`].
@@ -40,6 +43,7 @@ pub async fn watch(
     url: ServiceUrl,
     key: &str,
     filter: RaceFilter,
+    replay_speed: Option<f64>,
     json: bool,
 ) -> Result<(), WatchError> {
     let address = url.address();
@@ -48,7 +52,10 @@ pub async fn watch(
         filter,
         output: WatchOutput::open(json)?,
         boards: WatchBoards::default(),
-        status: WatchStatus::default(),
+        status: WatchStatus {
+            replay: replay_speed.map(PlaybackClock::new),
+            ..WatchStatus::default()
+        },
         address,
     };
     match session.run(&mut odds).await {
@@ -76,7 +83,7 @@ impl WatchSession {
                     Some(event) => self.handle(event)?,
                     None => return Ok(()),
                 },
-                action = self.output.input() => match (action?, &mut self.output) {
+                action = self.output.input() => match (self.play(action?, odds), &mut self.output) {
                     (Some(KeyAction::Quit), _) => return Ok(()),
                     (action, WatchOutput::Board(terminal)) => {
                         terminal.draw(action, &self.boards, &self.status, &self.address)?;
@@ -84,7 +91,22 @@ impl WatchSession {
                     _ => {}
                 },
             }
+            let replay = self.status.replay.as_ref();
+            let has_ended = replay.is_some_and(|replay| replay.has_ended);
+            if has_ended && !matches!(self.output, WatchOutput::Board(_)) {
+                return Ok(());
+            }
         }
+    }
+
+    /// Lets a key change the replay. Returns the action of any other key.
+    fn play(&mut self, action: Option<KeyAction>, odds: &LiveOdds) -> Option<KeyAction> {
+        let replay = self.status.replay.as_mut().zip(action);
+        let Some(play) = replay.and_then(|(clock, key)| clock.change(key, Timestamp::now())) else {
+            return action;
+        };
+        odds.play(play);
+        None
     }
 
     fn handle(&mut self, event: Event) -> io::Result<()> {
@@ -108,10 +130,10 @@ impl WatchSession {
             }
             Event::Disconnected { reason, retry_in } => {
                 let seconds = retry_in.as_secs_f64();
-                self.note(&format!(
-                    "connection lost, reconnecting in {seconds:.1} s: {reason}"
-                ));
-                self.status.disconnected(reason, retry_in, now);
+                let lost = format!("connection lost, reconnecting in {seconds:.1} s: {reason}");
+                self.note(&lost);
+                let retry_at = now + retry_in;
+                self.status.connection = ConnectionState::Disconnected { reason, retry_at };
             }
             Event::Connecting => self.status.connection = ConnectionState::Connecting,
         }

@@ -1,10 +1,11 @@
 //! [`WatchStatus`]: the state of the connection and of the feed behind it.
 
 use std::fmt;
-use std::time::Duration;
 
 use client::Message;
 use jiff::{SignedDuration, Timestamp};
+
+use crate::replay::PlaybackClock;
 
 #[derive(Debug, Default)]
 pub(crate) struct WatchStatus {
@@ -16,8 +17,9 @@ pub(crate) struct WatchStatus {
     pub(crate) heartbeat_at: Option<Timestamp>,
     /// The number of gaps in the messages of a race. The service promises that there are none.
     pub(crate) gaps: u64,
+    pub(crate) replay: Option<PlaybackClock>,
     /// How far the clock of the service is ahead of the local clock.
-    clock_offset: SignedDuration,
+    pub(crate) clock_offset: SignedDuration,
 }
 
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -34,6 +36,9 @@ pub(crate) enum ConnectionState {
 impl WatchStatus {
     pub(crate) fn apply(&mut self, message: &Message, now: Timestamp) {
         self.connection = ConnectionState::Connected;
+        if let Some(replay) = &mut self.replay {
+            replay.apply(message, now);
+        }
         match message {
             Message::Welcome(welcome) => {
                 self.clock_offset = welcome.server_time.duration_since(now);
@@ -49,19 +54,17 @@ impl WatchStatus {
             Message::Resync(_) => self.seq = 0,
             _ => {}
         }
-        self.seq = self
-            .seq
-            .max(message.complete_up_to().map_or(0, |position| position.seq));
+        let position = message.complete_up_to();
+        self.seq = self.seq.max(position.map_or(0, |position| position.seq));
     }
 
-    pub(crate) fn disconnected(&mut self, reason: String, retry_in: Duration, now: Timestamp) {
-        let retry_at = now + retry_in;
-        self.connection = ConnectionState::Disconnected { reason, retry_at };
-    }
-
-    /// The age of something that happened at `then` by the clock of the service.
+    /// The age of something that happened at `then` by the clock of the service, or of the replay.
     pub(crate) fn age(&self, then: Timestamp, now: Timestamp) -> Age {
-        Age(now.duration_since(then) + self.clock_offset)
+        let replayed = self.replay.as_ref().and_then(|replay| replay.time(now));
+        Age(match replayed {
+            Some(time) => time.duration_since(then),
+            None => now.duration_since(then) + self.clock_offset,
+        })
     }
 }
 

@@ -1,12 +1,14 @@
 // What the live channel is doing: its state, its age, the proof that nothing is missing, and a pause.
 
+import { waitText } from "./api.js";
 import { element, setAttribute, setText } from "./dom.js";
 import * as formats from "./formats.js";
 
 /** Data that is older looks old. The service sends a heartbeat every two seconds. */
 export const STALE_MS = 6_000;
-/** How long the bar says that the channel was resumed. */
+/** How long the bar says that the channel was resumed, and what was missed. */
 const RESUMED_MS = 10_000;
+const MISSED_MS = 30_000;
 
 export class ChannelBar {
   #board;
@@ -16,16 +18,21 @@ export class ChannelBar {
   #seq = element("span");
   #gaps = element("span");
   #pause = element("button", { type: "button", class: "quiet", "aria-pressed": "false" }, "Pause");
-  #banner = element("p", { class: "banner", hidden: true });
+  #text = element("span");
+  #reconnect = element("button", { type: "button", class: "quiet" }, "Reconnect now");
+  #banner = element("p", { class: "banner", hidden: true }, this.#text, this.#reconnect);
   #resumedAt = -Infinity;
+  #missed = "";
+  #missedAt = -Infinity;
 
   constructor(board) {
     this.#board = board;
     this.#pause.addEventListener("click", () => board.togglePause());
+    this.#reconnect.addEventListener("click", () => board.reconnect());
     this.element = element(
       "section",
       { class: "channel", "aria-label": "Live channel" },
-      element("p", { class: "figures" }, this.#state, this.#age, this.#change, this.#seq, this.#gaps, this.#pause),
+      element("p", { class: "figures" }, this.#state, this.#change, this.#age, this.#seq, this.#gaps, this.#pause),
       this.#banner,
     );
   }
@@ -35,9 +42,17 @@ export class ChannelBar {
     this.#resumedAt = performance.now();
   }
 
+  /** Says for a while what was missed. */
+  missed(text) {
+    this.#missed = text;
+    this.#missedAt = performance.now();
+  }
+
   /** The state in a word: as the service says, unless nothing arrives. */
   get state() {
-    const { phase, lastMessageAt } = this.#board.live.state;
+    const { phase, reason, lastMessageAt } = this.#board.live.state;
+    // It was not connected yet.
+    if (phase === "closed" && reason === "") return "connecting";
     if (phase !== "live") return phase === "down" ? "stale" : phase;
     if (Date.now() - (lastMessageAt ?? 0) > STALE_MS) return "stale";
     return performance.now() - this.#resumedAt < RESUMED_MS ? "resumed" : "live";
@@ -56,14 +71,19 @@ export class ChannelBar {
     );
     setText(
       this.#change,
-      store.priceChangedAt ? `last price ${formats.age(Date.now() - store.priceChangedAt)} ago` : "",
+      store.priceChangedAt ? `last price ${formats.age(Date.now() - store.priceChangedAt)} ago` : "no new price yet",
     );
     setText(this.#seq, seq === null ? "" : `seq ${formats.whole(seq)}`);
     setText(this.#gaps, `gaps ${gaps}`);
+    this.#gaps.classList.toggle("some", gaps > 0);
     setText(this.#pause, painter.isPaused ? "Resume" : "Pause");
     setAttribute(this.#pause, "aria-pressed", `${painter.isPaused}`);
     const banner = this.#explain(state, phase, reason, retryInMs);
-    setText(this.#banner, banner);
+    setText(this.#text, banner);
+    const isWaiting = state === "waiting";
+    // What has the focus must not vanish with it.
+    if (!isWaiting && document.activeElement === this.#reconnect) this.#pause.focus({ preventScroll: true });
+    this.#reconnect.hidden = !isWaiting;
     this.#banner.hidden = banner === "";
   }
 
@@ -86,7 +106,8 @@ export class ChannelBar {
     if (silent.length > 0) {
       return `Silent for 20 seconds: ${silent.map(({ source }) => source).join(", ")}. Their prices may be old.`;
     }
-    if (limited) return `${limited.message}. The page continues by itself.`;
+    if (limited) return waitText(limited);
+    if (performance.now() - this.#missedAt < MISSED_MS) return this.#missed;
     if (painter.isPaused) return `Paused: the page shows what was known when you paused. Nothing is lost.`;
     return "";
   }

@@ -4,14 +4,17 @@
 // runner to runner.
 
 import { element, setText, svg } from "./dom.js";
-import { clock, price, zoneNote } from "./formats.js";
+import { clock, price, whole, zoneNote } from "./formats.js";
+import { toDecimal } from "./odds.js";
 import { logScale, oddsTicks, priceRange, stepAt, stepPath, timeScale, timeTicks } from "./steps.js";
 
-const MARGIN = { top: 12, right: 86, bottom: 28, left: 46 };
+const MARGIN = { top: 12, right: 86, bottom: 28, left: 54 };
 const HEIGHT = { wide: 380, narrow: 300 };
 const NARROW = 560;
 /** The chart follows the prices at this distance. */
 const INTERVAL_MS = 250;
+/** How long after the last price the off may be to be in the chart. */
+const OFF_AFTER_MS_MAX = 1_800_000;
 /** The height of a label at the end of a line. */
 const LABEL = 15;
 /** Lines differ in colour and, from one group of so many runners to the next, in dash. */
@@ -72,6 +75,17 @@ export class PriceChart {
     this.#painter.drop(this);
   }
 
+  /** Shows the prices of another source. */
+  show(race) {
+    this.#race = race;
+    this.rewrite();
+  }
+
+  /** Has the prices written again. */
+  rewrite() {
+    this.#paintedAt = -Infinity;
+  }
+
   /** The runners with a price, by number. */
   #runners() {
     const series = this.#race.history?.series ?? new Map();
@@ -92,17 +106,25 @@ export class PriceChart {
     const height = this.#width < NARROW ? HEIGHT.narrow : HEIGHT.wide;
     const [lowest, highest] = [Math.max(1, range.lowest / 1.08), range.highest * 1.08];
     const { first } = history.span;
-    const end = history.end(this.#race.isOpen, this.#clock.now());
+    const last = history.end(this.#race.isOpen, this.#clock.now());
+    const off = this.#off(first, last);
+    const end = Math.max(last, off ? off.time + (last - first) / 50 : 0);
     this.#scales = {
       height,
       first,
       end,
+      off,
       x: timeScale(first, end, MARGIN.left, this.#width - MARGIN.right),
       y: logScale(lowest, highest, MARGIN.top, height - MARGIN.bottom),
     };
     this.#plot.setAttribute("viewBox", `0 0 ${this.#width} ${height}`);
     this.#plot.setAttribute("height", height);
-    this.#plot.replaceChildren(...this.#axes(lowest, highest), ...this.#lines(runners), ...this.#cursor(runners));
+    this.#plot.replaceChildren(
+      ...this.#axes(lowest, highest),
+      ...this.#lines(runners),
+      ...this.#offMark(),
+      ...this.#cursor(runners),
+    );
     this.#describe(runners);
     const elsewhere = zoneNote(this.#race.zone, end);
     const notes = [
@@ -121,7 +143,7 @@ export class PriceChart {
   #axes(lowest, highest) {
     const { x, y, height, first, end } = this.#scales;
     const right = this.#width - MARGIN.right;
-    const odds = oddsTicks(lowest, highest, y, 24).map((tick) =>
+    const odds = oddsTicks(lowest, highest, y, 24, toDecimal).map((tick) =>
       svg(
         "g",
         { class: "tick" },
@@ -143,6 +165,32 @@ export class PriceChart {
       ),
     );
     return [...odds, ...times];
+  }
+
+  /** When the race was off, or was to be off, if that is known and near the prices. */
+  #off(first, last) {
+    const { history, offAt, offTime, isOpen, status } = this.#race;
+    if (isOpen || status === "abandoned") return null;
+    // The quotes of an import have another clock than the log.
+    const known = history.isImport ? NaN : Date.parse(offAt);
+    const time = known || Date.parse(offTime);
+    // Betting may close before the off.
+    if (!known && time > this.#clock.now()) return null;
+    if (!(time >= first && time <= last + OFF_AFTER_MS_MAX)) return null;
+    return { time, name: known ? "off" : "scheduled off" };
+  }
+
+  /** The off: a line, behind which the prices are dimmed. */
+  #offMark() {
+    const { x, height, off } = this.#scales;
+    if (!off) return [];
+    const [at, top, bottom] = [x(off.time), MARGIN.top, height - MARGIN.bottom];
+    const width = this.#width - MARGIN.right - at;
+    return [
+      svg("rect", { class: "after-off", x: at, y: top, width, height: bottom - top }),
+      svg("path", { class: "off", d: `M${at} ${top}V${bottom}` }),
+      svg("text", { class: "off", x: at - 5, y: top + 10, "text-anchor": "end" }, off.name),
+    ];
   }
 
   #lines(runners) {
@@ -207,8 +255,10 @@ export class PriceChart {
       return { runner, index, odds, seq: step >= 0 ? series.seqs[step] : 0 };
     });
     const of = rows.find(({ runner }) => runner === selected);
-    const when = `${clock(time, { seconds: true, zone })}${this.#time === null ? ", the latest" : ""}`;
-    const what = `${nameOf(of.runner)}: ${price(of.odds)} since seq ${of.seq}`;
+    const { off } = this.#scales;
+    const relation = this.#time === null ? ", the latest" : off && time > off.time ? `, after the ${off.name}` : "";
+    const when = `${clock(time, { seconds: true, zone })}${relation}`;
+    const what = `${nameOf(of.runner)}: ${price(of.odds)} since seq ${whole(of.seq)}`;
     setText(this.#when, `${when} · ${what}`);
     const series = history.series.get(selected.horse_no);
     this.#slider.setAttribute("aria-valuemax", `${series.prices.length - 1}`);

@@ -3,12 +3,7 @@
 const HALF_DAY_MS = 12 * 3_600_000;
 const DASH = "–";
 
-/** Odds as the API writes them: `4.0`, `12.34`, `1.001`; a dash without a price. */
-export function price(odds) {
-  if (odds === null || odds === undefined || Number.isNaN(odds) || odds === 0) return DASH;
-  const digits = [1, 2].find((digits) => Math.abs(odds - odds.toFixed(digits)) < 1e-9) ?? 3;
-  return odds.toFixed(digits);
-}
+export { change, changeInPercent, price } from "./odds.js";
 
 /** Formatters are expensive to make: each is made once. */
 const numbers = new Intl.NumberFormat("en");
@@ -56,7 +51,12 @@ function offset(time, zone) {
 export function zoneNote(zone, time) {
   const there = zone && offset(time, zone);
   if (!there || there === offset(time)) return "";
-  return `${zone.split("/").at(-1).replaceAll("_", " ")} time, ${there}`;
+  return `${zoneName(zone)} time, ${there}`;
+}
+
+/** The city that a time zone is named after. */
+export function zoneName(zone) {
+  return zone.split("/").at(-1).replaceAll("_", " ");
 }
 
 /** The date in a zone, `2026-11-22`. */
@@ -97,7 +97,7 @@ export function age(ms) {
 export function countdown(ms) {
   if (ms < -HALF_DAY_MS) return "no result is known";
   if (ms > HALF_DAY_MS) return "";
-  return ms >= 0 ? `off in ${duration(ms)}` : `${duration(-ms)} past the off time`;
+  return ms >= 0 ? `off\u00a0in\u00a0${duration(ms)}` : `${duration(-ms)} past the off time`;
 }
 
 const STATUSES = {
@@ -129,6 +129,9 @@ const OUTCOMES = {
 };
 const WITHDRAWN = /^(WV|WX|WR|SCR|NR)/;
 
+/** Whether an outcome is that of a runner that did not run. */
+export const isWithdrawn = (code) => WITHDRAWN.test(code ?? "");
+
 /** The outcome of a runner without a placing, in words; a code that we do not know as it is. */
 export function outcome(code) {
   return OUTCOMES[code] ?? (WITHDRAWN.test(code) ? "Withdrawn" : code);
@@ -148,6 +151,17 @@ export function ordinal(place) {
   return place + ((isTeen ? undefined : { 1: "st", 2: "nd", 3: "rd" }[number % 10]) ?? "th");
 }
 
+/** The outcome of each horse of a result in words, then the places of the others. */
+export function standings(runners) {
+  const placed = runners.filter(({ position }) => position > 0);
+  const words = places(placed);
+  const others = runners.filter((runner) => runner.outcome);
+  return new Map([
+    ...others.map((runner) => [runner.horse_no, outcome(runner.outcome)]),
+    ...placed.map(({ horse_no }, index) => [horse_no, ordinal(words[index])]),
+  ]);
+}
+
 /** A runner by its number and name: `(6) STEADY JUNIPER`. */
 export function runner({ number, horse_name, horse_no }) {
   return [number > 0 && `(${number})`, horse_name || horse_no].filter(Boolean).join(" ");
@@ -159,16 +173,14 @@ export function order(runners) {
   return runners.map((row, index) => `${ordinal(words[index])} ${runner(row)}`).join(", ");
 }
 
-/** The jockey and the trainer of a runner; lines break between them. */
-export function people({ jockey, trainer }) {
-  const names = [jockey, trainer].filter(Boolean).map((name) => name.replaceAll(" ", "\u00a0"));
-  return names.join(" · ");
-}
-
 /** What a race is: distance, class and going. */
 export function conditions(race, going = race.going) {
-  const grade = /^\d+$/.test(race.class) ? `class ${race.class}` : race.class;
-  return [distance(race.distance), grade, going].filter(Boolean).join(" · ");
+  return [distance(race.distance), grade(race.class), going].filter(Boolean).join(" · ");
+}
+
+/** The class of a race. */
+export function grade(name) {
+  return /^\d+$/.test(name) ? `class ${name}` : name;
 }
 
 /** The distance of a race. */
@@ -184,6 +196,11 @@ export function money(amount, currency) {
 /** An amount of money as the API has it: `71.00`, `1,870.50`. */
 export function amount(value) {
   return value.toLocaleString("en", { minimumFractionDigits: 2, maximumFractionDigits: 3 });
+}
+
+/** A profit or a loss, in stakes: `+12.5`, `−3.0`. */
+export function signed(value) {
+  return `${value < 0 ? "−" : value > 0 ? "+" : ""}${Math.abs(value).toFixed(1)}`;
 }
 
 /** A code in words: `quinella_place` is `Quinella place`. */

@@ -76,28 +76,41 @@ export class PriceHistory {
   /** Whether the history was longer than the page reads. */
   isCut = false;
   lastSeq = 0;
+  /** The source of all prices: books are never mixed. */
+  source;
+  /** When the latest prices were quoted, as their source states; of live messages, when the log stored them. */
+  quotedAt = "";
+  /** Why there are no prices, as a sentence. */
+  problem = "";
   /** When it was recorded: the first and the latest change. */
   first = Infinity;
   last = 0;
   #waiting = [];
   #stated = { first: Infinity, last: 0 };
 
+  /** `source` is the primary one of the race if it is empty. */
+  constructor(source = "") {
+    this.source = source;
+  }
+
   /** Reads the quotes of the log, then those that came meanwhile. */
   async load(api, path) {
-    const isWhole = await api.pages(path, "history", (quotes) => {
-      for (const quote of quotes) if (!quote.stale) this.#quote(quote);
+    const isWhole = await api.pages(path, "history", (quotes, primary) => {
+      this.source ||= primary.source;
+      for (const quote of quotes) if (!quote.stale && quote.source === this.source) this.#quote(quote);
     });
     this.isCut = !isWhole;
     this.isComplete = true;
     for (const message of this.#waiting.splice(0)) this.apply(message);
   }
 
-  /** Adds the prices of a live message. */
+  /** Adds the prices of a live message. Of another source, they belong to another history. */
   apply(message) {
+    if (this.isComplete) this.source ||= message.source;
     if (!this.isComplete) {
       if (this.#waiting.length === WAITING_MAX) this.#waiting.shift();
       this.#waiting.push(message);
-    } else if (message.seq > this.lastSeq) {
+    } else if (message.seq > this.lastSeq && message.source === this.source) {
       this.#quote({ ...message, time: message.recorded_at });
     }
   }
@@ -109,30 +122,32 @@ export class PriceHistory {
       this.series.get(horse_no).push(recorded, stated, win, seq);
     }
     this.lastSeq = seq;
+    this.quotedAt = time;
     this.first = Math.min(this.first, recorded);
     this.last = Math.max(this.last, recorded);
     this.#stated.first = Math.min(this.#stated.first, stated);
     this.#stated.last = Math.max(this.#stated.last, stated);
   }
 
-  get #isImport() {
+  /** Whether its times are those that the feeders state. */
+  get isImport() {
     const span = ({ first, last }) => last - first;
     return span(this) < RECORDED_MS_MIN && span(this.#stated) > span(this) + RECORDED_MS_MIN;
   }
 
   /** The times of a series: when the log recorded the prices, or, of an import, when they were quoted. */
   times(series) {
-    return this.#isImport ? series.stated : series.recorded;
+    return this.isImport ? series.stated : series.recorded;
   }
 
   /** The first and the last time. */
   get span() {
-    return this.#isImport ? this.#stated : { first: this.first, last: this.last };
+    return this.isImport ? this.#stated : { first: this.first, last: this.last };
   }
 
   /** Where the lines end: now while prices may move, else a little after the last change, so that it can be seen. */
   end(isOpen, now) {
     const { first, last } = this.span;
-    return isOpen && !this.#isImport ? Math.max(now, last) : last + Math.max(1000, (last - first) / 50);
+    return isOpen && !this.isImport ? Math.max(now, last) : last + Math.max(1000, (last - first) / 50);
   }
 }

@@ -1,29 +1,46 @@
-// The visitor's key: asked for once, kept until the tab is closed, never in an address.
+// The visitor's key: asked for once, kept until the tab is closed, never in an address. Someone who is signed in needs
+// none: the browser sends the cookie of the session.
 
 import { element } from "./dom.js";
 
 const STORED = "railbird-key";
 
+/** Whether this browser has been signed in: no script can read the cookie. */
+const SIGNED_IN = "railbird-signed-in";
+/** Stands for the session. */
+export const NO_KEY = "";
+
+/** The key of this tab, or else [`NO_KEY`] for a browser that is signed in; `null` without both. */
 export function storedKey() {
-  return sessionStorage.getItem(STORED);
+  return sessionStorage.getItem(STORED) ?? (localStorage.getItem(SIGNED_IN) ? NO_KEY : null);
 }
 
 export function storeKey(key) {
-  sessionStorage.setItem(STORED, key);
+  if (key !== NO_KEY) sessionStorage.setItem(STORED, key);
+}
+
+export function noteSession() {
+  localStorage.setItem(SIGNED_IN, "yes");
 }
 
 export function forgetKey() {
   sessionStorage.removeItem(STORED);
+  localStorage.removeItem(SIGNED_IN);
 }
 
 /** The key of `railbird dev`, which it gives to its own pages on a loopback address alone; `null` without one. */
 export async function devKey(path) {
   if (!path) return null;
-  const response = await fetch(path, { method: "POST" });
-  return response.ok ? (await response.json()).key : null;
+  try {
+    const response = await fetch(path, { method: "POST" });
+    return response.ok ? (await response.json()).key : null;
+  } catch {
+    // The visitor is asked for a key.
+    return null;
+  }
 }
 
-/** Asks for the key, and passes it on. `problem` says why the last one does not do. */
+/** A form that asks for the key, and passes it on. `problem` says why the last one does not do. */
 export function keyForm(problem, take) {
   const input = element("input", {
     type: "password",
@@ -47,27 +64,12 @@ export function keyForm(problem, take) {
     ),
     problem && element("p", { class: "wrong", id: "key-problem" }, problem),
     input,
-    element("button", { type: "submit" }, "Show the board"),
+    element("button", { type: "submit", class: "plain" }, "Show the board"),
   );
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     const key = input.value.trim();
     if (key !== "") take(key);
   });
-  return element(
-    "section",
-    { class: "welcome" },
-    element("h1", { tabindex: "-1" }, "The live board"),
-    element("p", { class: "lead" }, "Every meeting, every price as it moves, and the proof that none was missed."),
-    form,
-    element(
-      "p",
-      { class: "soft" },
-      "You have no key? ",
-      element("a", { href: "pricing" }, "Get one"),
-      ", or read the ",
-      element("a", { href: "docs" }, "documentation"),
-      " first.",
-    ),
-  );
+  return form;
 }

@@ -3,6 +3,8 @@
 // Answers of the API and messages of the channel come in any order. Each has the log sequence that it reflects, and a
 // part of the race is replaced only by what is not older.
 
+import { clock } from "./formats.js";
+
 const OVER = ["finished", "result", "abandoned"];
 
 /**
@@ -18,9 +20,12 @@ export class Race {
   class = "";
   going = "";
   offTime = "";
-  zone = "";
+  /** The time zone that the card states: identifiers of people count within it. */
+  area = "";
   status = "scheduled";
   statusReason = "";
+  /** When the log stored that it was off, if the channel has said so. */
+  offAt = "";
   /** Whether a card or a result is known, or only prices. */
   isDeclared = false;
   /** @type {Map<string, Runner>} by horse */
@@ -40,7 +45,9 @@ export class Race {
   #seqs = { card: 0, status: 0, board: 0, result: 0, dividends: 0 };
   #runnerSeqs = new Map();
 
-  constructor({ date, venue, venue_code, race_number }) {
+  /** `zone` is that of the times until a card states the racecourse's. */
+  constructor({ date, venue, venue_code, race_number }, zone) {
+    this.zone = zone;
     this.date = date;
     this.venue = venue;
     this.venueCode = venue_code;
@@ -48,6 +55,13 @@ export class Race {
     this.key = keyOf({ date, venue_code, race_number });
   }
 
+  /** As people call it, `19:55 Hamilton`; without an off time, `Hamilton race 3`. */
+  get title() {
+    if (!this.offTime) return `${this.venue} race ${this.number}`;
+    return `${clock(this.offTime, { zone: this.zone })} ${this.venue}`;
+  }
+
+  /** As feeds and the API call it: `HAM 3`. */
   get label() {
     return `${this.venueCode} ${this.number}`;
   }
@@ -67,6 +81,7 @@ export class Race {
     this.#runnerSeqs.clear();
     this.prices = new Map();
     this.board = null;
+    this.offAt = "";
     this.dividends = null;
     this.history = null;
     this.version++;
@@ -82,7 +97,8 @@ export class Race {
     this.class = card.class;
     this.going = card.going;
     this.offTime = card.off_time;
-    this.zone = card.time_zone ?? this.zone;
+    this.area = card.time_zone;
+    this.zone = card.time_zone || this.zone;
     this.#setStatus(card.status, card.status_reason, seq);
     const runners = new Map();
     const add = (runner, isWithdrawn) => {
@@ -137,8 +153,9 @@ export class Race {
   }
 
   /** Returns whether it is a change. */
-  applyStatus({ status, reason, seq }) {
+  applyStatus({ status, reason, seq, recorded_at }) {
     const before = this.status;
+    if (status === "off") this.offAt ||= recorded_at;
     return this.#setStatus(status, reason, seq) && before !== this.status;
   }
 
@@ -149,7 +166,9 @@ export class Race {
     const before = this.runners.get(horse_no);
     const isWithdrawn = change === "rider_changed" ? (before?.isWithdrawn ?? false) : change === "withdrawn";
     const about = isWithdrawn && change === "rider_changed" ? before.reason : reason;
-    this.runners.set(horse_no, { ...before, horse_no, horse_name, number, jockey, weight, isWithdrawn, reason: about });
+    const jockey_id = jockey === before?.jockey ? before.jockey_id : undefined;
+    const changed = { horse_no, horse_name, number, jockey, jockey_id, weight, isWithdrawn, reason: about };
+    this.runners.set(horse_no, { ...before, ...changed });
     this.version++;
     return true;
   }
@@ -190,21 +209,26 @@ export class Race {
     return rows.map(({ horse_no }) => horse_no);
   }
 
-  /** The horses at the lowest win price. */
+  /** The horses at the lowest win price, once enough runners have one. */
   get favourites() {
-    const priced = [...this.prices.values()].filter(({ horse_no, win }) => win !== null && this.#isRunning(horse_no));
+    const { priced, isWhole } = this.market;
     const lowest = Math.min(...priced.map(({ win }) => win));
-    return new Set(priced.filter(({ win }) => win === lowest).map(({ horse_no }) => horse_no));
+    return new Set(priced.filter(({ win }) => isWhole && win === lowest).map(({ horse_no }) => horse_no));
   }
 
-  /** The market percentage, the sum of 100 / win price, and of how many of the runners. */
+  /**
+   * The market percentage, the sum of 100 / win price, and the runners with a price of those that run, also of those
+   * that only the card has. `isWhole` is whether it says something: at most a tenth of them has no price.
+   */
   get market() {
-    const running = [...this.prices.values()].filter(({ horse_no }) => this.#isRunning(horse_no));
-    const priced = running.filter(({ win }) => win !== null);
+    const horses = new Set([...this.runners.keys(), ...this.prices.keys()]);
+    const running = [...horses].filter((horse) => this.#isRunning(horse));
+    const priced = running.map((horse) => this.prices.get(horse)).filter((prices) => (prices?.win ?? null) !== null);
     return {
       percentage: priced.reduce((sum, { win }) => sum + 100 / win, 0),
-      priced: priced.length,
+      priced,
       running: running.length,
+      isWhole: priced.length > 0 && 10 * (running.length - priced.length) <= running.length,
     };
   }
 

@@ -1,8 +1,11 @@
 // The table of a race's runners, with their prices as they move.
 
 import * as address from "./address.js";
-import { element, setAttribute, setText, svg, wide } from "./dom.js";
+import { arrange, element, fromTo, setAttribute, setText, svg, wide } from "./dom.js";
+import { star } from "./following.js";
 import * as formats from "./formats.js";
+import { isLong } from "./odds.js";
+import { people } from "./people.js";
 import { logScale, priceRange, stepPath, timeScale } from "./steps.js";
 
 /** The size of a price line. */
@@ -19,13 +22,14 @@ const reducedMotion = matchMedia("(prefers-reduced-motion: reduce)");
 const COLUMNS = [
   ["No.", "number no"],
   ["Horse", "horse"],
-  ["Draw", "draw number"],
-  ["Weight", "weight number"],
   ["Win", "win number"],
   ["Move", "move"],
-  ["Place", "place number"],
-  ["Opening", "opening number"],
   ["Since opening", "line"],
+  ["Opening", "opening number"],
+  ["Chance", "chance number"],
+  ["Place", "place number"],
+  ["Draw", "draw number"],
+  ["Weight", "weight number"],
 ];
 
 /** A row: its cells, and what they show. */
@@ -39,6 +43,8 @@ class Row {
     this.move = cell("move");
     this.place = cell("place number");
     this.opening = cell("opening number");
+    this.chance = cell("chance number");
+    this.change = element("span", { class: "change" });
     this.path = svg("path", { d: "" });
     this.favourite = element(
       "abbr",
@@ -46,30 +52,25 @@ class Row {
       "fav",
     );
     const name = element("a", { href: address.ofHorse(runner.horse_no) }, runner.horse_name);
-    const weight = runner.weight > 0 ? `${runner.weight} lb` : "";
+    const weight = runner.weight > 0 ? `${runner.weight}\u00a0lb` : "";
     const draw = runner.draw > 0 ? `${runner.draw}` : "";
-    const people = formats.people(runner);
-    const small = [draw && `draw ${draw}`, weight].filter(Boolean).join(" · ");
+    const small = [draw && `draw\u00a0${draw}`, weight].filter(Boolean).join(" · ");
     this.note = element("span", { class: "note" }, note(runner));
     this.element = element(
       "tr",
       { class: runner.isWithdrawn ? "withdrawn" : false, "data-horse": runner.horse_no },
-      cell("number no", `${runner.number || ""}`),
+      cell("number no", `${runner.number || ""}`, star("horses", runner.horse_no, runner.horse_name)),
       element(
         "th",
         { scope: "row", class: "horse" },
         runner.isWithdrawn ? element("s", {}, name) : name,
         this.favourite,
-        element("span", { class: "people" }, people),
+        element("span", { class: "people" }, ...people(race, runner)),
         element("span", { class: "small" }, small),
         this.note,
       ),
-      cell("draw number", draw),
-      cell("weight number", weight),
       this.win,
       this.move,
-      this.place,
-      this.opening,
       cell(
         "line",
         svg(
@@ -77,7 +78,13 @@ class Row {
           { viewBox: `0 0 ${LINE.width} ${LINE.height}`, "aria-hidden": "true", focusable: "false" },
           this.path,
         ),
+        this.change,
       ),
+      this.opening,
+      this.chance,
+      this.place,
+      cell("draw number", draw),
+      cell("weight number", weight),
     );
   }
 
@@ -88,9 +95,13 @@ class Row {
     this.win.classList.toggle("word", prices?.win === null);
     setText(this.place, prices?.place ? formats.price(prices.place) : "");
     setText(this.opening, prices?.opening ? formats.price(prices.opening) : "");
-    const move = moveOf(prices);
+    const { win = null, opening = null, previous = null } = prices ?? {};
+    setText(this.chance, win === null ? "" : formats.percent(100 / win));
+    setText(this.change, win === null || opening === null ? "" : formats.change(opening, win));
+    const move = direction(previous, win);
     setText(this.move, MOVES[move]);
     setAttribute(this.element, "data-move", move);
+    setAttribute(this.element, "data-since", direction(opening, win));
     if (this.favourite.hidden === isFavourite) this.favourite.hidden = !isFavourite;
     if (isChanged && isEmphasized) this.#emphasize(move);
   }
@@ -117,11 +128,10 @@ class Row {
 /** The words beside the arrows, which are of the style: not every font has them. */
 const MOVES = { in: "in", out: "out", none: "" };
 
-/** The direction of the last move of a win price. */
-function moveOf(prices) {
-  const { win = null, previous = null } = prices ?? {};
-  if (win === null || previous === null || win === previous) return "none";
-  return win < previous ? "in" : "out";
+/** The direction from a win price to a later one. */
+function direction(before, win) {
+  if (win === null || before === null || win === before) return "none";
+  return win < before ? "in" : "out";
 }
 
 /** The win price, or why there is none. */
@@ -146,7 +156,7 @@ export class RunnersTable {
   #heads = COLUMNS.map(([name, kind]) => element("th", { scope: "col", class: kind }, name));
   #table = element(
     "table",
-    { class: "runners" },
+    { class: "runners live" },
     this.#caption,
     element("thead", {}, element("tr", {}, ...this.#heads)),
     this.#body,
@@ -161,9 +171,15 @@ export class RunnersTable {
     this.#clock = clock;
     this.#body.addEventListener("pointerover", ({ target }) => this.#explain(target));
     this.#addSort("no", "Sort by number", () => null);
-    this.#addSort("win", "Sort by the prices of now", () => race.byPrice);
+    this.#addSort("win", "Sort by the prices of now", () => this.race.byPrice);
     this.#sort(null);
-    this.element = wide(`Runners of ${race.label}`, this.#table);
+    this.element = wide(`Runners of ${race.title}`, this.#table);
+  }
+
+  /** Shows the prices of another source. */
+  show(race) {
+    this.race = race;
+    this.#version = -1;
   }
 
   /** Writes where a price is from, once it is pointed at: hardly any is. */
@@ -188,8 +204,9 @@ export class RunnersTable {
       const isOrder = head.classList.contains(order === null ? "no" : "win");
       setAttribute(head, "aria-sort", isOrder ? "ascending" : null);
     }
-    const by = order === null ? "number" : `the prices of ${formats.clock(this.#clock.now(), { seconds: true })}`;
-    setText(this.#caption, `Runners of ${this.race.label}, by ${by}`);
+    const { zone } = this.race;
+    const by = order === null ? "number" : `the prices of ${formats.clock(this.#clock.now(), { seconds: true, zone })}`;
+    setText(this.#caption, `Runners of ${this.race.title}, by ${by}`);
     this.#arrange();
   }
 
@@ -198,7 +215,7 @@ export class RunnersTable {
     // A runner that came later is at the end.
     const place = ({ horse }) => (order.includes(horse) ? order.indexOf(horse) : order.length);
     const rows = this.#rows.toSorted((a, b) => place(a) - place(b));
-    this.#body.replaceChildren(...rows.map((row) => row.element));
+    arrange(this.#body, ...rows.map((row) => row.element));
   }
 
   /** Out of view, texts are written alone: they may be searched, or read aloud. */
@@ -215,6 +232,7 @@ export class RunnersTable {
     }
     this.#table.classList.toggle("without-prices", race.prices.size === 0);
     this.#table.classList.toggle("without-place", !race.hasPlacePrices);
+    this.#table.classList.toggle("long", isLong());
     const favourites = race.favourites;
     for (const row of this.#rows) row.paint(race, favourites.has(row.horse), isEmphasized && isInView);
     if (isInView) this.#draw();
@@ -252,8 +270,11 @@ function hideColumns(table, runners) {
   table.classList.toggle("without-weight", !runners.some(({ weight }) => weight > 0));
 }
 
-/** The table of a result: the order, then the runners without a placing. */
-export function resultTable(race, result) {
+/**
+ * The table of a result: the order, then the runners without a placing. `moves` has how the win prices moved until the
+ * off, by horse.
+ */
+export function resultTable(race, result, moves = new Map()) {
   const columns = [
     ["Place", "place-word"],
     ["No.", "number no"],
@@ -262,36 +283,46 @@ export function resultTable(race, result) {
     ["Weight", "weight number"],
     ["Running", "running number"],
     ["Margin", "margin number"],
-    ["Time", "number"],
-    ["Win", "number"],
+    ["Time", "number finish"],
+    ["SP", "number"],
+    ["Opening to off", "moved"],
   ];
   // The card says why a runner was withdrawn.
   const reason = ({ outcome, horse_no }) => outcome && race.runners.get(horse_no)?.reason;
+  // One that did not run has a price, but no closing one.
+  const moveOf = (runner) => (formats.isWithdrawn(runner.outcome) ? undefined : moves.get(runner.horse_no));
   const row = (place, runner) =>
     element(
       "tr",
-      { "data-horse": runner.horse_no },
-      element("td", { class: "place-word" }, place),
-      element("td", { class: "number no" }, `${runner.number || ""}`),
+      { "data-horse": runner.horse_no, "data-move": directionOf(moveOf(runner)) },
+      // Where the word has no room, the style shows its code.
+      element("td", { class: "place-word", "data-code": runner.outcome || false }, place),
+      element(
+        "td",
+        { class: "number no" },
+        `${runner.number || ""}`,
+        star("horses", runner.horse_no, runner.horse_name || runner.horse_no),
+      ),
       element(
         "th",
         { scope: "row", class: "horse" },
         element("a", { href: address.ofHorse(runner.horse_no) }, runner.horse_name || runner.horse_no),
-        element("span", { class: "people" }, formats.people(runner)),
+        element("span", { class: "people" }, ...people(race, runner)),
         element("span", { class: "note" }, reason(runner)),
       ),
       element("td", { class: "draw number" }, runner.draw > 0 && `${runner.draw}`),
       element("td", { class: "weight number" }, runner.weight > 0 && `${runner.weight} lb`),
       element("td", { class: "running number" }, runner.running_positions?.join(" ")),
       element("td", { class: "margin number" }, runner.margin),
-      element("td", { class: "number" }, runner.finish_time),
+      element("td", { class: "number finish" }, runner.finish_time),
       element("td", { class: "number" }, runner.win_odds ? formats.price(runner.win_odds) : ""),
+      movedCell(moveOf(runner)),
     );
   const words = formats.places(result.runners);
   const table = element(
     "table",
     { class: "runners result" },
-    element("caption", { class: "unseen" }, `Result of ${race.label}`),
+    element("caption", { class: "unseen" }, `Result of ${race.title}`),
     element(
       "thead",
       {},
@@ -305,7 +336,24 @@ export function resultTable(race, result) {
     ),
   );
   hideColumns(table, [...result.runners, ...result.unplaced]);
-  return wide(`Result of ${race.label}`, table);
+  table.classList.toggle("without-moved", moves.size === 0);
+  return wide(`Result of ${race.title}`, table);
+}
+
+const directionOf = (move) => direction(move?.opening ?? null, move?.closing ?? null);
+
+/** The first and the last price before the off, with the range between them. */
+function movedCell(move) {
+  if (!move) return element("td", { class: "moved" });
+  const { opening, closing, low, high } = move;
+  return element(
+    "td",
+    { class: "moved" },
+    element("b", {}, fromTo(formats.price(opening), formats.price(closing))),
+    " ",
+    element("span", { class: "share" }, formats.changeInPercent(opening, closing)),
+    element("span", { class: "range" }, `${formats.price(low)} – ${formats.price(high)}`),
+  );
 }
 
 /** The times of the sections of a race, of the race and of each runner; `null` if none is known. */
@@ -318,7 +366,7 @@ export function sectionalsTable(race, result) {
   const head = Array.from({ length: count }, (_, index) =>
     element("th", { scope: "col", class: "number" }, `${index + 1}`),
   );
-  const name = `Sectional times of ${race.label}`;
+  const name = `Sectional times of ${race.title}`;
   const table = element(
     "table",
     { class: "runners sectionals" },
@@ -356,13 +404,14 @@ export function dividendsTable(race, { currency, dividends }) {
         [dividend !== undefined && formats.amount(dividend), state && formats.capitalized(state)]
           .filter(Boolean)
           .join(", "),
+        dividend !== undefined && " ",
         dividend !== undefined && element("span", { class: "note" }, `for ${formats.amount(unit)}`),
       ),
     );
   return element(
     "table",
     { class: "runners dividends" },
-    element("caption", { class: "unseen" }, `Dividends of ${race.label}`),
+    element("caption", { class: "unseen" }, `Dividends of ${race.title}`),
     element("thead", {}, element("tr", {}, ...head)),
     element("tbody", {}, ...dividends.map(row)),
   );

@@ -21,7 +21,7 @@ export class SourcePrices {
       { class: "by-source" },
       element("summary", {}, "Prices from each source"),
       this.#note,
-      wide(`Prices of ${race.label} from each source`, this.#table),
+      wide(`Prices of ${race.title} from each source`, this.#table),
     );
     this.element.addEventListener("toggle", () => (this.element.open ? this.#open() : this.close()));
   }
@@ -35,7 +35,8 @@ export class SourcePrices {
   async #open() {
     this.#books.clear();
     this.#board.painter.mark(this);
-    if (this.#race.isOpen && !this.#board.refused) return this.#follow();
+    const { replay, refused } = this.#board;
+    if (this.#race.isOpen && !refused && !replay) return this.#follow();
     try {
       await this.#read();
       setText(this.#note, this.#books.size > 0 ? "The latest prices of each." : "No price is known.");

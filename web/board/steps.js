@@ -1,8 +1,9 @@
 // Prices as lines: they are steps, on a logarithmic axis of decimal odds.
 
-/** Odds at which the axis may have a line. */
+/** Odds at which the axis may have a line, as the visitor reads them. */
 const ODDS = [
-  1, 1.1, 1.2, 1.5, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 50000, 100000,
+  0.1, 0.2, 0.5, 1, 1.1, 1.2, 1.5, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 50000,
+  100000,
 ];
 /** Seconds between the lines of the time axis. */
 const SECONDS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21600, 43200, 86400, 604800];
@@ -18,10 +19,13 @@ export function timeScale(first, last, left, right) {
   return (time) => left + ((time - first) / span) * (right - left);
 }
 
-/** The odds between two prices for the lines of an axis, at least `gap` apart on the scale. */
-export function oddsTicks(lowest, highest, scale, gap) {
+/**
+ * The odds between two prices for the lines of an axis, at least `gap` apart on the scale. `toDecimal` makes odds as the
+ * visitor reads them decimal.
+ */
+export function oddsTicks(lowest, highest, scale, gap, toDecimal) {
   const ticks = [];
-  for (const odds of ODDS.filter((odds) => odds >= lowest && odds <= highest)) {
+  for (const odds of ODDS.map(toDecimal).filter((odds) => odds >= lowest && odds <= highest)) {
     if (ticks.length === 0 || scale(ticks.at(-1)) - scale(odds) >= gap) ticks.push(odds);
   }
   return ticks;

@@ -1,5 +1,6 @@
 // The races of the page, and what changes them. Views listen to `change` (`detail` is the race) and `news`.
 
+import { FollowedNews } from "./following.js";
 import { order, statusWord } from "./formats.js";
 import { Race, keyOf } from "./race.js";
 
@@ -7,12 +8,20 @@ import { Race, keyOf } from "./race.js";
 const NEWS_MAX = 50;
 
 export class Store extends EventTarget {
+  #zone;
+  #followed = new FollowedNews();
   /** @type {Map<string, Race>} */
   races = new Map();
   /** What happened while the page was open, newest first: `{ text, race, seq, at }`. */
   news = [];
   /** When prices last changed, by the clock of this browser. */
   priceChangedAt = null;
+
+  /** `zone` is that of racecourses of which none is known. */
+  constructor(zone) {
+    super();
+    this.#zone = zone;
+  }
 
   /** The races of a day by venue, each by number. */
   meetings(date) {
@@ -34,25 +43,28 @@ export class Store extends EventTarget {
   race(about) {
     const key = keyOf(about);
     if (!this.races.has(key)) {
-      this.races.set(key, new Race(about));
-      this.dispatchEvent(new CustomEvent("races", { detail: about.date }));
+      this.races.set(key, new Race(about, this.#zone));
+      this.dispatchEvent(new CustomEvent("races", { detail: about }));
     }
-    return this.races.get(key);
+    const race = this.races.get(key);
+    // A quote may come before the card with the name of the venue.
+    if (race.venue === race.venueCode) race.venue = about.venue;
+    return race;
   }
 
-  /** The races of a race card document. */
-  applyCards({ races, ...meeting }, seq) {
-    for (const card of races) {
-      const race = this.race({ ...meeting, race_number: card.race_number });
-      this.#card(race, { time_zone: meeting.time_zone, ...card, seq, recorded_at: null });
+  /** The rows of a list of race cards. */
+  applyCards(cards, seq) {
+    for (const card of cards) {
+      const race = this.race(card);
+      this.#card(race, { ...card, seq, recorded_at: null });
       this.#changed(race);
     }
   }
 
-  /** The races of a results document. */
-  applyResults({ races, ...meeting }, seq) {
-    for (const result of races) {
-      const race = this.race({ ...meeting, race_number: result.race_number });
+  /** The rows of a list of results. */
+  applyResults(results, seq) {
+    for (const result of results) {
+      const race = this.race(result);
       race.applyResult({ ...result, seq: null, recorded_at: "" }, seq);
       this.#changed(race);
     }
@@ -90,6 +102,13 @@ export class Store extends EventTarget {
     }
   }
 
+  /** Forgets all races: what is shown is another moment. */
+  clear() {
+    this.races.clear();
+    this.news = [];
+    this.#followed.clear();
+  }
+
   /** Drops the races that are over and on no shown day. */
   keep(date) {
     for (const [key, race] of this.races) if (race.date !== date && race.isOver) this.races.delete(key);
@@ -98,25 +117,31 @@ export class Store extends EventTarget {
   #card(race, card) {
     const going = race.going;
     race.applyCard(card, card.seq);
-    if (going !== "" && race.going !== going) this.#report(race, `going is now ${race.going}, was ${going}`, card);
+    // A result may state another going than the card.
+    if (going === "" || race.going === going || race.result !== null) return;
+    this.#report(race, `going is now ${race.going}, was ${going}`, card);
   }
 
   #odds(race, message) {
-    const states = new Map([...race.prices].map(([horse, { state }]) => [horse, state]));
+    const before = race.prices;
     if (!race.applyBoard(message)) return;
     if (!message.snapshot) this.priceChangedAt = Date.now();
+    // Another source has become the primary one.
+    if (race.history?.isComplete && ![message.source, ""].includes(race.history.source)) race.history = null;
     race.history?.apply(message);
     for (const { horse_no, horse_name, number, state } of message.runners) {
-      if (states.has(horse_no) && state === "suspended" && states.get(horse_no) !== state) {
+      if (before.has(horse_no) && state === "suspended" && before.get(horse_no).state !== state) {
         this.#report(race, `betting on ${number} ${horse_name} is suspended`, message);
       }
     }
+    for (const text of this.#followed.moves(race, before)) this.#report(race, text, message);
   }
 
   #status(race, message) {
     if (!race.applyStatus(message)) return;
-    const reason = message.reason ? `: ${message.reason}` : "";
-    this.#report(race, `${statusWord(race.status).toLowerCase()}${reason}`, message);
+    const followed = race.status === "off" ? this.#followed.off(race) : "";
+    const parts = [statusWord(race.status).toLowerCase(), message.reason, followed].filter(Boolean);
+    this.#report(race, parts.join(": "), message);
   }
 
   #runner(race, message) {

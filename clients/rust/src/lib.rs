@@ -9,6 +9,6 @@ mod service_url;
 
 pub use error::{InvalidKey, LiveOddsError};
 pub use live_odds::{Event, LiveOdds};
-pub use message::Message;
+pub use message::{Message, Play};
 pub use sequences::Gap;
 pub use service_url::{InvalidServiceUrl, ServiceUrl};

@@ -4,10 +4,11 @@ use std::convert::Infallible;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use futures::StreamExt;
+use futures::{SinkExt, StreamExt};
 use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::watch as latest;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
@@ -17,7 +18,7 @@ use tokio_tungstenite::tungstenite::{Error, Message as Frame, Utf8Bytes};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async_with_config};
 
 use crate::error::{CLOSE_KEY_REVOKED, InvalidKey, LiveOddsError};
-use crate::message::{Closing, Message, Welcome};
+use crate::message::{Closing, Message, Play, Welcome};
 use crate::position::ResumePosition;
 use crate::sequences::{Gap, Received, Sequences};
 use crate::service_url::ServiceUrl;
@@ -75,6 +76,7 @@ pub enum Event {
 #[derive(Debug)]
 pub struct LiveOdds {
     events: Receiver<Event>,
+    play: latest::Sender<Play>,
     /// `None` after its end.
     task: Option<JoinHandle<Result<(), LiveOddsError>>>,
 }
@@ -88,11 +90,24 @@ impl LiveOdds {
         let mut key = HeaderValue::from_str(key.trim()).map_err(|_| InvalidKey)?;
         key.set_sensitive(true);
         let (sender, events) = channel(QUEUE_LEN_MAX);
-        let task = tokio::spawn(Connection::new(url, key, sender).run());
-        Ok(Self {
-            events,
-            task: Some(task),
-        })
+        let (play, played) = latest::channel(Play::default());
+        let connection = Connection {
+            url,
+            key,
+            position: ResumePosition::default(),
+            sequences: Sequences::default(),
+            attempts: 0,
+            events: sender,
+            play: played,
+        };
+        let task = Some(tokio::spawn(connection.run()));
+        Ok(Self { events, play, task })
+    }
+
+    /// Changes a replay, or has it changed once there is a connection. The last change is in force, also after a
+    /// reconnect, so let it have the speed and the pause.
+    pub fn play(&self, play: Play) {
+        self.play.send_replace(play);
     }
 
     /// The next event; `None` after an error. It may be cancelled: nothing is lost then.
@@ -122,17 +137,12 @@ struct Disconnect {
 impl Disconnect {
     /// That of an attempt that failed.
     fn of(error: LiveOddsError) -> Self {
-        match error {
-            LiveOddsError::Unreachable { reason, .. } => Self { reason, wait: None },
-            LiveOddsError::Rejected { retry_after, .. } => Self {
-                wait: retry_after,
-                reason: error.to_string(),
-            },
-            error => Self {
-                reason: error.to_string(),
-                wait: None,
-            },
-        }
+        let (reason, wait) = match error {
+            LiveOddsError::Unreachable { reason, .. } => (reason, None),
+            LiveOddsError::Rejected { retry_after, .. } => (error.to_string(), retry_after),
+            error => (error.to_string(), None),
+        };
+        Self { reason, wait }
     }
 }
 
@@ -145,20 +155,10 @@ struct Connection {
     /// Connection attempts since the last heartbeat.
     attempts: u32,
     events: Sender<Event>,
+    play: latest::Receiver<Play>,
 }
 
 impl Connection {
-    fn new(url: ServiceUrl, key: HeaderValue, events: Sender<Event>) -> Self {
-        Self {
-            url,
-            key,
-            position: ResumePosition::default(),
-            sequences: Sequences::default(),
-            attempts: 0,
-            events,
-        }
-    }
-
     /// Sends events until their receiver is dropped. Reconnects after each loss of the connection.
     async fn run(mut self) -> Result<(), LiveOddsError> {
         let receiver = self.events.clone();
@@ -208,7 +208,6 @@ impl Connection {
 
     /// The error for a response that is not an upgrade.
     fn error_of(&self, response: &Response<Option<Vec<u8>>>) -> LiveOddsError {
-        let address = self.url.address();
         let status = response.status();
         let body = response.body().as_deref().unwrap_or_default();
         let body: Value = serde_json::from_slice(body).unwrap_or_default();
@@ -220,7 +219,7 @@ impl Connection {
             return LiveOddsError::InvalidKey { message };
         }
         LiveOddsError::Rejected {
-            address,
+            address: self.url.address(),
             status,
             message,
             retry_after: retry_after.map(Duration::from_secs),
@@ -236,7 +235,17 @@ impl Connection {
         let mut received_at = Instant::now();
         let mut announced = None;
         let reason = loop {
-            let text = match timeout_at(received_at + silence_max, socket.next()).await {
+            let received = tokio::select! {
+                received = timeout_at(received_at + silence_max, socket.next()) => received,
+                Ok(()) = self.play.changed() => {
+                    let frame = frame_of(&self.play.borrow_and_update());
+                    match socket.send(frame).await {
+                        Ok(()) => continue,
+                        Err(error) => break without_prefix(error),
+                    }
+                }
+            };
+            let text = match received {
                 Ok(Some(Ok(Frame::Text(text)))) => text,
                 Ok(Some(Ok(Frame::Close(frame)))) => {
                     let code = frame.as_ref().map(|frame| u16::from(frame.code));
@@ -256,13 +265,23 @@ impl Connection {
             received_at = Instant::now();
             self.position.advance(&message);
             match &message {
-                Message::Welcome(welcome) => silence_max = silence_max_of(welcome),
+                Message::Welcome(welcome) => {
+                    silence_max = silence_max_of(welcome);
+                    // A resumed replay is where it was, at the speed of the URL.
+                    let mut again = *self.play.borrow();
+                    again.seek = None;
+                    if again != Play::default()
+                        && let Err(error) = socket.send(frame_of(&again)).await
+                    {
+                        break without_prefix(error);
+                    }
+                }
                 // A connection that has lived this long ends the series of failures.
                 Message::Heartbeat(_) => self.attempts = 0,
                 Message::Closing(closing) => announced = Some(self::announced(closing)?),
                 _ => {}
             }
-            if let Received::New { gap } = self.sequences.receive(&message) {
+            if let Received::New(gap) = self.sequences.receive(&message) {
                 let message = Box::new(message);
                 self.send(Event::Message { message, text, gap }).await;
             }
@@ -294,19 +313,22 @@ impl Connection {
     }
 }
 
+fn frame_of(play: &Play) -> Frame {
+    let text = serde_json::to_string(play);
+    Frame::text(text.expect("it has no maps"))
+}
+
 /// Why a connection ended that the service has announced to close.
 ///
 /// # Errors
 /// Returns [`LiveOddsError`] if the same request would fail again.
 fn announced(closing: &Closing) -> Result<Disconnect, LiveOddsError> {
     let reason = printable(&closing.reason);
-    match closing.retry_after_ms {
-        Some(0) => Err(LiveOddsError::closed(closing.code, reason)),
-        wait => Ok(Disconnect {
-            reason,
-            wait: wait.map(Duration::from_millis),
-        }),
+    if closing.retry_after_ms == Some(0) {
+        return Err(LiveOddsError::closed(closing.code, reason));
     }
+    let wait = closing.retry_after_ms.map(Duration::from_millis);
+    Ok(Disconnect { reason, wait })
 }
 
 /// Why a connection was closed, for people.
@@ -378,6 +400,7 @@ mod tests {
                 reason: String::new(),
                 feed: FeedHealth::default(),
                 heartbeat_ms,
+                replay: None,
             })
         };
         assert_eq!(silence_max(None), Duration::from_secs(10));

@@ -1,7 +1,7 @@
 //! [`Message`]: a message of the live channel. A field that the service does not send is empty, zero or false.
 
 use jiff::Timestamp;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// A message of the live channel.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -34,35 +34,57 @@ pub enum Message {
     Other,
 }
 
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Default, Clone, PartialEq, Deserialize)]
+#[serde(default)]
 pub struct Welcome {
     pub seq: u64,
     /// Names the views; empty if the service cannot resume.
-    #[serde(default)]
     pub epoch: String,
     pub server_time: Timestamp,
     /// Whether the service resumed at the requested position; `None` if none was requested.
     pub recovered: Option<bool>,
     /// Why it did not.
-    #[serde(default)]
     pub reason: String,
-    #[serde(default)]
     pub feed: FeedHealth,
     pub heartbeat_ms: Option<u64>,
+    /// All messages of a replay; `None` on the live channel, and without any.
+    pub replay: Option<ReplaySpan>,
+}
+
+/// All messages that a replay can play.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct ReplaySpan {
+    /// When the log stored the first message.
+    pub first_at: Timestamp,
+    pub last_at: Timestamp,
+    /// A heartbeat with this `seq` is the end of the replay.
+    pub last_seq: u64,
+}
+
+/// Changes a replay. What is `None` stays as it is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[serde(tag = "op", rename = "play")]
+pub struct Play {
+    /// Seconds of the log in a second, 0.1 to 1,000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub speed: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paused: Option<bool>,
+    /// When the log stored the next message that is played. [`Message::Resync`] and snapshots follow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seek: Option<Timestamp>,
 }
 
 /// Whether the service receives what happens.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default)]
 pub struct FeedHealth {
     /// `live`, `stale` or `down`.
     pub state: String,
     /// When the log recorded the last event, RFC 3339; empty before the first.
-    #[serde(default)]
     pub last_event_at: String,
-    #[serde(default)]
     pub lag_ms: u64,
     /// The feeders that show that they are alive.
-    #[serde(default)]
     pub sources: Vec<SourceHealth>,
 }
 
@@ -75,7 +97,7 @@ pub struct SourceHealth {
 }
 
 /// A race, in the order of the card.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[derive(Debug, Default, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 pub struct Race {
     /// `YYYY-MM-DD`.
     pub date: String,
@@ -84,7 +106,7 @@ pub struct Race {
 }
 
 /// The race of an update, and the position of the update in the log.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Default, Clone, PartialEq, Eq, Deserialize)]
 pub struct UpdateHeader {
     #[serde(flatten)]
     pub race: Race,
@@ -99,34 +121,31 @@ pub struct UpdateHeader {
     pub more: bool,
 }
 
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Default, Clone, PartialEq, Deserialize)]
+#[serde(default)]
 pub struct OddsUpdate {
     #[serde(flatten)]
     pub header: UpdateHeader,
     /// Whether it was sent because the client asked, not because of a change.
-    #[serde(default)]
     pub snapshot: bool,
     /// How many updates it stands for, with itself; 0 if for itself alone.
-    #[serde(default)]
     pub conflated: u64,
     pub status: String,
     /// Whose prices these are.
-    #[serde(default)]
     pub source: String,
     pub runners: Vec<BoardRunner>,
 }
 
 /// The prices of a runner on a board, decimal.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Default, Clone, PartialEq, Deserialize)]
+#[serde(default)]
 pub struct BoardRunner {
-    #[serde(default)]
     pub horse_no: String,
     pub number: u16,
     pub horse_name: String,
     pub win: Option<f64>,
     pub place: Option<f64>,
     /// Why there is no price: `scratched`, `suspended` or `no_market`.
-    #[serde(default)]
     pub state: String,
     /// The first win price.
     pub opening: Option<f64>,
@@ -143,141 +162,117 @@ pub struct StatusUpdate {
     pub reason: String,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Default, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default)]
 pub struct RunnerUpdate {
     #[serde(flatten)]
     pub header: UpdateHeader,
     /// `withdrawn`, `reinstated` or `rider_changed`.
     pub change: String,
     pub horse_no: String,
-    #[serde(default)]
     pub horse_name: String,
-    #[serde(default)]
     pub number: u16,
-    #[serde(default)]
     pub jockey: String,
     /// Pounds; 0 if unknown.
-    #[serde(default)]
     pub weight: u16,
-    #[serde(default)]
     pub reason: String,
 }
 
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Default, Clone, PartialEq, Deserialize)]
+#[serde(default)]
 pub struct ResultUpdate {
     #[serde(flatten)]
     pub header: UpdateHeader,
     /// `provisional`, `official` or `void`.
     pub status: String,
-    #[serde(default)]
     pub revision: u64,
-    #[serde(default)]
     pub reason: String,
     /// The times of the sections of the race, `m:ss.cc`; empty if they are unknown.
-    #[serde(default)]
     pub sectionals: Vec<String>,
     /// By placing.
     pub runners: Vec<ResultRunner>,
-    #[serde(default)]
     pub unplaced: Vec<ResultRunner>,
 }
 
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Default, Clone, PartialEq, Deserialize)]
+#[serde(default)]
 pub struct ResultRunner {
     /// 1 for the winner; 0 without a placing.
-    #[serde(default)]
     pub position: u16,
     /// Why there is no placing, such as `PU`.
-    #[serde(default)]
     pub outcome: String,
     pub horse_no: String,
-    #[serde(default)]
     pub horse_name: String,
-    #[serde(default)]
     pub number: u16,
-    #[serde(default)]
     pub jockey: String,
-    #[serde(default)]
     pub trainer: String,
     /// `m:ss.cc`.
-    #[serde(default)]
     pub finish_time: String,
-    #[serde(default)]
     pub win_odds: f64,
     /// How far it was behind the winner, such as `1-1/4` or `SH`; empty if it is unknown.
-    #[serde(default)]
     pub margin: String,
     /// Its positions at the points of the race.
-    #[serde(default)]
     pub running_positions: Vec<u16>,
     /// Its times of the sections of the race, `m:ss.cc`.
-    #[serde(default)]
     pub sectionals: Vec<String>,
 }
 
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Default, Clone, PartialEq, Deserialize)]
+#[serde(default)]
 pub struct DividendsUpdate {
     #[serde(flatten)]
     pub header: UpdateHeader,
     /// `provisional`, `official` or `refund`.
     pub status: String,
-    #[serde(default)]
     pub revision: u64,
-    #[serde(default)]
     pub reason: String,
     /// The currency of all amounts.
-    #[serde(default)]
     pub currency: String,
     pub dividends: Vec<Dividend>,
 }
 
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Default, Clone, PartialEq, Deserialize)]
+#[serde(default)]
 pub struct Dividend {
     /// Such as `quinella_place`.
     pub pool: String,
     /// Saddle-cloth numbers; none if nobody won.
-    #[serde(default)]
     pub combination: Vec<u16>,
     /// The stake that the dividend is for.
     pub unit: f64,
     /// `None` if there is none: see `state`.
     pub dividend: Option<f64>,
     /// `no_winner`, `refund`, `jackpot`, `consolation`, or empty.
-    #[serde(default)]
     pub state: String,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Default, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default)]
 pub struct CardUpdate {
     #[serde(flatten)]
     pub header: UpdateHeader,
-    #[serde(default)]
     pub race_name: String,
-    #[serde(default)]
     pub going: String,
     pub status: String,
     /// The scheduled off, RFC 3339; empty if it is not known.
-    #[serde(default)]
     pub off_time: String,
     pub runners: Vec<CardRunner>,
     pub withdrawn: Vec<CardRunner>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Default, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default)]
 pub struct CardRunner {
     pub horse_no: String,
-    #[serde(default)]
     pub horse_name: String,
-    #[serde(default)]
     pub number: u16,
-    #[serde(default)]
     pub jockey: String,
     /// Why the runner is withdrawn.
-    #[serde(default)]
     pub reason: String,
 }
 
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Default, Clone, PartialEq, Deserialize)]
+#[serde(default)]
 pub struct Quote {
     #[serde(flatten)]
     pub header: UpdateHeader,
@@ -287,13 +282,10 @@ pub struct Quote {
     /// When it happened according to the source.
     pub timestamp: Timestamp,
     /// Whether these are all prices of the source in the market, not those that have changed.
-    #[serde(default)]
     pub snapshot: bool,
     /// The prices of `win_place`.
-    #[serde(default)]
     pub runners: Vec<QuotedPrices>,
     /// The prices of another market.
-    #[serde(default)]
     pub prices: Vec<MarketPrice>,
 }
 
@@ -321,13 +313,12 @@ pub struct MarketPrice {
     pub state: String,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Default, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default)]
 pub struct SnapshotComplete {
     #[serde(flatten)]
     pub position: Position,
-    #[serde(default)]
     pub races: u64,
-    #[serde(default)]
     pub replayed: u64,
 }
 
@@ -346,18 +337,17 @@ pub struct FeedUpdate {
 }
 
 /// A position in the log: a sequence, and when the log recorded its event. The time is empty before the first event.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Default, Clone, PartialEq, Eq, Deserialize)]
 pub struct Position {
     pub seq: u64,
     #[serde(default)]
     pub recorded_at: String,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Default, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default)]
 pub struct Resync {
-    #[serde(default)]
     pub epoch: String,
-    #[serde(default)]
     pub reason: String,
 }
 

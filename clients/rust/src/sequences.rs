@@ -20,9 +20,7 @@ pub struct Gap {
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Received {
-    New {
-        gap: Option<Gap>,
-    },
+    New(Option<Gap>),
     /// It was received before.
     Repeated,
 }
@@ -42,7 +40,7 @@ impl Sequences {
             self.last.clear();
         }
         let Some(header) = message.header() else {
-            return Received::New { gap: None };
+            return Received::New(None);
         };
         let (is_snapshot, market) = match message {
             Message::OddsUpdate(odds) => (odds.snapshot, None),
@@ -62,10 +60,8 @@ impl Sequences {
         }
         self.last.insert(key, header.seq);
         let prev_seq = header.prev_seq;
-        let gap = last
-            .filter(|last| ![0, *last].contains(&prev_seq))
-            .map(|last_seq| Gap { last_seq, prev_seq });
-        Received::New { gap }
+        let gap = last.filter(|last| ![0, *last].contains(&prev_seq));
+        Received::New(gap.map(|last_seq| Gap { last_seq, prev_seq }))
     }
 }
 
@@ -76,7 +72,7 @@ mod tests {
     use super::{Gap, Received, Sequences};
     use crate::message::Message;
 
-    const NEW: Received = Received::New { gap: None };
+    const NEW: Received = Received::New(None);
 
     fn message(event: &str, prev_seq: u64, seq: u64, more: Value) -> Message {
         let mut message = json!({
@@ -104,7 +100,7 @@ mod tests {
             last_seq: 7,
             prev_seq: 8,
         });
-        assert_eq!(sequences.receive(&odds(8, 9, false)), Received::New { gap });
+        assert_eq!(sequences.receive(&odds(8, 9, false)), Received::New(gap));
         assert_eq!(sequences.receive(&odds(9, 10, false)), NEW);
         assert_eq!(sequences.receive(&odds(9, 10, true)), NEW, "a snapshot");
     }
@@ -146,7 +142,7 @@ mod tests {
             prev_seq: 8,
         });
         let after_gap = quote("tote", "quinella", 8, 9, false);
-        assert_eq!(sequences.receive(&after_gap), Received::New { gap });
+        assert_eq!(sequences.receive(&after_gap), Received::New(gap));
         let snapshot = quote("tote", "quinella", 8, 9, true);
         assert_eq!(sequences.receive(&snapshot), NEW, "a snapshot");
     }

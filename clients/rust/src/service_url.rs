@@ -57,6 +57,14 @@ impl ServiceUrl {
         self
     }
 
+    /// The URL of a replay by the same service.
+    #[must_use]
+    pub fn replay(mut self) -> Self {
+        let path = self.0.path().replace("/ws/live/", "/ws/replay/");
+        self.0.set_path(&path);
+        self
+    }
+
     /// Scheme, host and port.
     #[must_use]
     pub fn address(&self) -> String {

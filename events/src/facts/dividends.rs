@@ -38,22 +38,17 @@ impl DividendsDeclared {
     const DIVIDENDS_MAX: usize = 256;
 
     pub(crate) fn check(&self) -> Result<(), DecodeError> {
-        let count = self.dividends.len();
-        if count > Self::DIVIDENDS_MAX {
-            let reason = format!(
-                "{count} dividends, a race has at most {}",
-                Self::DIVIDENDS_MAX
-            );
+        let (count, max) = (self.dividends.len(), Self::DIVIDENDS_MAX);
+        if count > max {
+            let reason = format!("{count} dividends, a race has at most {max}");
             return Err(invalid("data.dividends", reason));
         }
         for (index, line) in self.dividends.iter().enumerate() {
             let path = |field| format!("data.dividends[{index}].{field}");
             check_combination(|| path("combination"), &line.combination)?;
             if line.dividend.is_none() && line.state.is_none() {
-                return Err(invalid(
-                    path("state"),
-                    "a line without a dividend has a state",
-                ));
+                let reason = "a line without a dividend has a state";
+                return Err(invalid(path("state"), reason));
             }
         }
         Ok(())
@@ -73,6 +68,7 @@ pub enum DividendStatus {
 }
 
 /// What a pool pays for a combination.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend(
     "if" = { "properties": { "dividend": { "type": "null" } } },
@@ -82,20 +78,15 @@ pub struct Dividend {
     /// The pool.
     pub pool: PoolCode,
     /// Saddle-cloth numbers, in the order of the finish where the pool asks for it. None if nobody won.
-    #[serde(
-        default,
-        deserialize_with = "object::values",
-        skip_serializing_if = "Vec::is_empty"
-    )]
+    #[serde(default, deserialize_with = "object::values")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Option<Vec<u16>>", length(max = COMBINATION_NUMBERS_MAX))]
     pub combination: Vec<u16>,
     /// The stake that the dividend is for.
     pub unit: Amount,
     /// What is paid for the unit, the stake included.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dividend: Option<Amount>,
     /// Why there is no dividend, or what kind it is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<DividendState>,
 }
 

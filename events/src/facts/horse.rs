@@ -1,15 +1,16 @@
 //! Facts about a horse.
 
-use std::fmt;
-
+use derive_more::Display;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{check_age, check_stakes, invalid, merge_names};
+use super::{check_age, check_stakes, empty_but, invalid, merge_names};
 use crate::string_form::string_form;
 use crate::{DecodeError, HorseNo, Names, ParseError, RacingDate, Text, object};
 
 /// A full statement of a horse's identity. It replaces the earlier one.
+#[serde_with::skip_serializing_none]
+#[serde_with::apply(Names => #[serde(default, skip_serializing_if = "Names::is_empty")])]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend(
     "if" = { "properties": { "age": { "type": "null" } } },
@@ -22,7 +23,6 @@ pub struct HorseRegistered {
     /// Its name.
     pub horse_name: Text,
     /// Its name in other languages.
-    #[serde(default, skip_serializing_if = "Names::is_empty")]
     pub names: Names,
     /// The country where it was bred: a short code such as `AUS`. It decides the birthday: 1 August in the southern
     /// hemisphere, 1 January elsewhere.
@@ -32,57 +32,35 @@ pub struct HorseRegistered {
     /// Its sex.
     pub sex: Text,
     /// When it was foaled, if that is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub foaled: Option<Foaled>,
     /// Its official age on `age_as_of`, if the foaling year is unknown. Years, 0 to 60.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 60))]
     pub age: Option<u8>,
     /// The date of `age`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub age_as_of: Option<RacingDate>,
     /// Its trainer.
     pub trainer: Text,
     /// The trainer's name in other languages.
-    #[serde(default, skip_serializing_if = "Names::is_empty")]
     pub trainer_names: Names,
     /// Its owner.
     pub owner: Text,
     /// The owner's name in other languages.
-    #[serde(default, skip_serializing_if = "Names::is_empty")]
     pub owner_names: Names,
     /// The currency of its stakes, such as `HKD`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stakes_currency: Option<Text>,
     /// Its career before the first race in this log.
-    #[serde(
-        default,
-        deserialize_with = "object::option",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "object::option")]
     pub career: Option<Career>,
 }
 
 impl HorseRegistered {
     /// A horse of which nothing else is known.
     pub fn of(horse_no: HorseNo) -> Self {
-        Self {
-            horse_no,
-            horse_name: Text::default(),
-            names: Names::default(),
-            country_of_origin: Text::default(),
-            colour: Text::default(),
-            sex: Text::default(),
-            foaled: None,
-            age: None,
-            age_as_of: None,
-            trainer: Text::default(),
-            trainer_names: Names::default(),
-            owner: Text::default(),
-            owner_names: Names::default(),
-            stakes_currency: None,
-            career: None,
-        }
+        empty_but!(
+            horse_no: horse_no;
+            horse_name names country_of_origin colour sex foaled age age_as_of trainer trainer_names owner owner_names
+            stakes_currency career
+        )
     }
 
     pub(crate) fn check(&self) -> Result<(), DecodeError> {
@@ -117,11 +95,9 @@ pub struct Career {
 /// A horse bred in the southern hemisphere has its birthday on 1 August, any other on 1 January (International
 /// Federation of Horseracing Authorities, International Agreement, article 13). A year alone means, for a southern
 /// horse, the season that begins in August of that year.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema)]
-#[schemars(
-    with = "String",
-    description = "The foaling year, YYYY, or day, YYYY-MM-DD."
-)]
+#[derive(Debug, Display, Clone, Copy, PartialEq, Eq, JsonSchema)]
+#[schemars(with = "String")]
+#[schemars(description = "The foaling year, YYYY, or day, YYYY-MM-DD.")]
 #[schemars(extend(
     "pattern" = "^(1[7-9]|2[0-9])[0-9]{2}(-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01]))?$",
     "if" = { "minLength": 5 },
@@ -130,6 +106,7 @@ pub struct Career {
 ))]
 pub enum Foaled {
     /// Only the year is known.
+    #[display("{_0:04}")]
     Year(i16),
     /// The day is known.
     Day(RacingDate),
@@ -143,24 +120,13 @@ impl Foaled {
     /// # Errors
     /// Returns [`ParseError`] for any other form.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
-        if text.len() == 4 && text.bytes().all(|b| b.is_ascii_digit()) {
-            let year = text.parse().unwrap_or(0);
-            if RacingDate::YEARS.contains(&year) {
-                return Ok(Self::Year(year));
-            }
+        let year = text.parse().unwrap_or(0);
+        let is_year = text.len() == 4 && text.bytes().all(|b| b.is_ascii_digit());
+        if is_year && RacingDate::YEARS.contains(&year) {
+            return Ok(Self::Year(year));
         }
-        RacingDate::parse(text)
-            .map(Self::Day)
-            .map_err(|_| ParseError::new("foaled is YYYY or YYYY-MM-DD", text))
-    }
-}
-
-impl fmt::Display for Foaled {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Year(year) => write!(f, "{year:04}"),
-            Self::Day(day) => day.fmt(f),
-        }
+        let day = RacingDate::parse(text).map(Self::Day);
+        day.map_err(|_| ParseError::new("foaled is YYYY or YYYY-MM-DD", text))
     }
 }
 

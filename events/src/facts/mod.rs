@@ -18,6 +18,13 @@ pub(crate) fn invalid(path: impl Into<String>, reason: impl Into<String>) -> Dec
     }
 }
 
+/// A struct with some fields, and the others empty.
+macro_rules! empty_but {
+    ($($known:ident: $value:expr),+; $($empty:ident)+) => {
+        Self { $($known: $value,)+ $($empty: Default::default(),)+ }
+    };
+}
+
 /// Implements `merge_names`, which completes the names of a statement with those of an earlier one: of fields, each
 /// merged in its way, and of the same runners.
 macro_rules! merge_names {
@@ -36,7 +43,7 @@ macro_rules! merge_names {
         }
     };
 }
-pub(crate) use merge_names;
+pub(crate) use {empty_but, merge_names};
 
 /// The largest stakes of one statement. The sum of a million of them fits in a `u64`.
 const STAKES_MAX: u64 = 1_000_000_000_000;
@@ -88,18 +95,14 @@ pub(crate) fn check_runners<'a>(
 ) -> Result<(), DecodeError> {
     let count = horses.len();
     if count == 0 || count > RUNNERS_MAX {
-        return Err(invalid(
-            "data.runners",
-            format!("{count} runners, a race has 1 to {RUNNERS_MAX}"),
-        ));
+        let reason = format!("{count} runners, a race has 1 to {RUNNERS_MAX}");
+        return Err(invalid("data.runners", reason));
     }
     let mut seen: [Option<&HorseNo>; RUNNERS_MAX] = [None; RUNNERS_MAX];
     for (index, horse_no) in horses.enumerate() {
         if seen[..index].contains(&Some(horse_no)) {
-            return Err(invalid(
-                format!("data.runners[{index}].horse_no"),
-                format!("{horse_no} is listed twice"),
-            ));
+            let path = format!("data.runners[{index}].horse_no");
+            return Err(invalid(path, format!("{horse_no} is listed twice")));
         }
         seen[index] = Some(horse_no);
     }

@@ -30,10 +30,8 @@ impl OddsQuoted {
         check_runners(self.runners.iter().map(|r| &r.horse_no))?;
         for (index, runner) in self.runners.iter().enumerate() {
             if runner.win.is_none() && runner.state.is_none() {
-                return Err(invalid(
-                    format!("data.runners[{index}].state"),
-                    "a runner without a win price has a state",
-                ));
+                let path = format!("data.runners[{index}].state");
+                return Err(invalid(path, "a runner without a win price has a state"));
             }
         }
         Ok(())
@@ -41,6 +39,7 @@ impl OddsQuoted {
 }
 
 /// A runner's prices.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend(
     "if" = { "properties": { "win": { "type": "null" } } },
@@ -50,18 +49,15 @@ pub struct QuotedRunner {
     /// The horse.
     pub horse_no: HorseNo,
     /// Its name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub horse_name: Option<Text>,
     /// Its saddle-cloth number.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub number: Option<u16>,
     /// The win price; null with a `state` if there is none.
+    #[serialize_always]
     pub win: Option<Odds>,
     /// The place price.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<Odds>,
     /// Why there is no price.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<PriceState>,
 }
 
@@ -91,8 +87,7 @@ impl MarketQuoted {
 
     pub(crate) fn check(&self) -> Result<(), DecodeError> {
         if Self::MARKETS_OF_RUNNERS.contains(&self.market.as_str()) {
-            let reason = "win and place are quoted by runner";
-            return Err(invalid("data.market", reason));
+            return Err(invalid("data.market", "win and place are quoted by runner"));
         }
         let count = self.prices.len();
         if count == 0 || count > Self::PRICES_MAX {
@@ -122,6 +117,7 @@ impl MarketQuoted {
 }
 
 /// The price of a combination of runners in a market.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend(
     "if" = { "required": ["low"], "properties": { "low": { "type": "number" } } },
@@ -140,16 +136,12 @@ pub struct QuotedPrice {
     #[schemars(length(min = 1, max = COMBINATION_NUMBERS_MAX))]
     pub combination: Vec<u16>,
     /// The price.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub odds: Option<Odds>,
     /// The lowest price of a range, instead of `odds`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub low: Option<Odds>,
     /// The highest price of a range.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub high: Option<Odds>,
     /// Why there is no price.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<PriceState>,
 }
 

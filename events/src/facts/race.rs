@@ -3,13 +3,17 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{check_age, check_distance, check_runners, check_stakes, invalid, merge_names};
+use super::{
+    check_age, check_distance, check_runners, check_stakes, empty_but, invalid, merge_names,
+};
 use crate::{
     Currency, DecodeError, HorseNo, Moment, Names, RaceKey, RaceNumber, RacingDate, Text,
     VenueCode, object,
 };
 
 /// A full race card. It replaces the earlier one, unless the two are equal.
+#[serde_with::skip_serializing_none]
+#[serde_with::apply(Names => #[serde(default, skip_serializing_if = "Names::is_empty")])]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RaceDeclared {
     /// The meeting's date.
@@ -19,15 +23,12 @@ pub struct RaceDeclared {
     /// The race.
     pub race_number: RaceNumber,
     /// The racecourse's name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub venue_name: Option<Text>,
     /// The racecourse's name in other languages.
-    #[serde(default, skip_serializing_if = "Names::is_empty")]
     pub venue_names: Names,
     /// The race's name.
     pub race_name: Text,
     /// The race's name in other languages.
-    #[serde(default, skip_serializing_if = "Names::is_empty")]
     pub names: Names,
     /// Metres; 0 if unknown.
     #[schemars(range(max = 100_000))]
@@ -35,36 +36,24 @@ pub struct RaceDeclared {
     /// The class; empty if there is none.
     pub class: Text,
     /// The going.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub going: Option<Text>,
     /// The surface, such as `TURF`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub surface: Option<Text>,
     /// The course on it, by the position of the rail, such as `C+3`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub course: Option<Text>,
     /// The ratings that the race is for, such as `60-40`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rating_band: Option<Text>,
     /// The prize money, in whole units of its currency.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 1_000_000_000_000_u64))]
     pub prize: Option<u64>,
     /// The currency of the prize money.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prize_currency: Option<Currency>,
     /// The terms of each-way bets.
-    #[serde(
-        default,
-        deserialize_with = "object::option",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "object::option")]
     pub each_way: Option<EachWayTerms>,
     /// The scheduled off.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub off_time: Option<Moment>,
     /// The racecourse's time zone, a name of the IANA database such as `Europe/London`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_zone: Option<Text>,
     /// All runners, 1 to 64.
     #[serde(deserialize_with = "object::list")]
@@ -75,27 +64,11 @@ pub struct RaceDeclared {
 impl RaceDeclared {
     /// The card of a race of which nothing is known, without runners.
     pub fn of(race: RaceKey) -> Self {
-        Self {
-            date: race.date,
-            venue: race.venue,
-            race_number: race.race_number,
-            venue_name: None,
-            venue_names: Names::default(),
-            race_name: Text::default(),
-            names: Names::default(),
-            distance: 0,
-            class: Text::default(),
-            going: None,
-            surface: None,
-            course: None,
-            rating_band: None,
-            prize: None,
-            prize_currency: None,
-            each_way: None,
-            off_time: None,
-            time_zone: None,
-            runners: Vec::new(),
-        }
+        empty_but!(
+            date: race.date, venue: race.venue, race_number: race.race_number;
+            venue_name venue_names race_name names distance class going surface course rating_band prize
+            prize_currency each_way off_time time_zone runners
+        )
     }
 
     pub(crate) fn check(&self) -> Result<(), DecodeError> {
@@ -130,6 +103,8 @@ pub struct EachWayTerms {
 }
 
 /// A runner on a card.
+#[serde_with::skip_serializing_none]
+#[serde_with::apply(Names => #[serde(default, skip_serializing_if = "Names::is_empty")])]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeclaredRunner {
     /// The horse.
@@ -137,74 +112,48 @@ pub struct DeclaredRunner {
     /// Its name.
     pub horse_name: Text,
     /// Its name in other languages.
-    #[serde(default, skip_serializing_if = "Names::is_empty")]
     pub names: Names,
     /// Its saddle-cloth number; 0 if unknown.
     pub number: u16,
     /// Its jockey.
     pub jockey: Text,
     /// The jockey's name in other languages.
-    #[serde(default, skip_serializing_if = "Names::is_empty")]
     pub jockey_names: Names,
     /// Its trainer.
     pub trainer: Text,
     /// The trainer's name in other languages.
-    #[serde(default, skip_serializing_if = "Names::is_empty")]
     pub trainer_names: Names,
     /// Its draw; 0 if unknown.
     pub draw: u16,
     /// Pounds carried; 0 if unknown.
     pub weight: u16,
     /// Its rating.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rating: Option<u16>,
     /// Its own weight, in pounds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body_weight: Option<u16>,
     /// Its gear, as the authority writes it, such as `B/TT`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gear: Option<Text>,
     /// Its age on the day, 0 to 60.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 60))]
     pub age: Option<u8>,
     /// Whether it is a reserve.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reserve: Option<bool>,
     /// The jockey's identifier.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jockey_id: Option<Text>,
     /// The trainer's identifier.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trainer_id: Option<Text>,
     /// Its owner.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<Text>,
 }
 
 impl DeclaredRunner {
     /// A runner of which nothing else is known.
     pub fn of(horse_no: HorseNo) -> Self {
-        Self {
-            horse_no,
-            horse_name: Text::default(),
-            names: Names::default(),
-            number: 0,
-            jockey: Text::default(),
-            jockey_names: Names::default(),
-            trainer: Text::default(),
-            trainer_names: Names::default(),
-            draw: 0,
-            weight: 0,
-            rating: None,
-            body_weight: None,
-            gear: None,
-            age: None,
-            reserve: None,
-            jockey_id: None,
-            trainer_id: None,
-            owner: None,
-        }
+        empty_but!(
+            horse_no: horse_no;
+            horse_name names number jockey jockey_names trainer trainer_names draw weight rating body_weight gear age
+            reserve jockey_id trainer_id owner
+        )
     }
 }
 
@@ -272,7 +221,9 @@ pub struct GoingChanged {
 }
 
 /// The status of a race.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RaceStatus {
     /// On the card, before betting.
@@ -295,15 +246,7 @@ pub enum RaceStatus {
 impl RaceStatus {
     /// The value on the wire.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Scheduled => "scheduled",
-            Self::Open => "open",
-            Self::Closed => "closed",
-            Self::Off => "off",
-            Self::Finished => "finished",
-            Self::Result => "result",
-            Self::Abandoned => "abandoned",
-        }
+        self.into()
     }
 
     /// Whether the race is over, so that its odds do not change again.

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{check_distance, check_runners, check_stakes, invalid, merge_names};
+use super::{check_distance, check_runners, check_stakes, empty_but, invalid, merge_names};
 use crate::{
     Currency, DecodeError, FinishTime, HorseNo, Margin, Names, Odds, Outcome, RaceKey, RaceNumber,
     RacingDate, Text, VenueCode, object,
@@ -11,6 +11,8 @@ use crate::{
 
 /// A full statement of a result. A statement with a higher revision replaces it. Of two with the same revision the
 /// later one in the log is in force.
+#[serde_with::skip_serializing_none]
+#[serde_with::apply(Names => #[serde(default, skip_serializing_if = "Names::is_empty")])]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ResultDeclared {
     /// The meeting's date.
@@ -20,49 +22,34 @@ pub struct ResultDeclared {
     /// The race.
     pub race_number: RaceNumber,
     /// The racecourse's name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub venue_name: Option<Text>,
     /// The racecourse's name in other languages.
-    #[serde(default, skip_serializing_if = "Names::is_empty")]
     pub venue_names: Names,
     /// The race's name; that of the card if it is left out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub race_name: Option<Text>,
     /// The race's name in other languages.
-    #[serde(default, skip_serializing_if = "Names::is_empty")]
     pub names: Names,
     /// Metres; that of the card if it is left out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 100_000))]
     pub distance: Option<u32>,
     /// The going; that of the card if it is left out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub going: Option<Text>,
     /// The class; that of the card if it is left out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<Text>,
     /// The surface, such as `TURF`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub surface: Option<Text>,
     /// The course on it, by the position of the rail, such as `C+3`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub course: Option<Text>,
     /// The ratings that the race is for, such as `60-40`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rating_band: Option<Text>,
     /// The prize money, in whole units of its currency.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 1_000_000_000_000_u64))]
     pub prize: Option<u64>,
     /// The currency of the prize money.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prize_currency: Option<Currency>,
     /// The times of the sections of the race, in the order of the race.
-    #[serde(
-        default,
-        deserialize_with = "object::values",
-        skip_serializing_if = "Vec::is_empty"
-    )]
+    #[serde(default, deserialize_with = "object::values")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Option<Vec<FinishTime>>", length(max = 32))]
     pub sectionals: Vec<FinishTime>,
     /// The revision of this statement.
@@ -70,7 +57,6 @@ pub struct ResultDeclared {
     /// How final it is.
     pub status: ResultStatus,
     /// The reason of an amendment.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Text>,
     /// All runners, 1 to 64.
     #[serde(deserialize_with = "object::list")]
@@ -81,28 +67,12 @@ pub struct ResultDeclared {
 impl ResultDeclared {
     /// The official result of a race of which nothing is known, without runners.
     pub fn of(race: RaceKey, revision: u32) -> Self {
-        Self {
-            date: race.date,
-            venue: race.venue,
-            race_number: race.race_number,
-            venue_name: None,
-            venue_names: Names::default(),
-            race_name: None,
-            names: Names::default(),
-            distance: None,
-            going: None,
-            class: None,
-            surface: None,
-            course: None,
-            rating_band: None,
-            prize: None,
-            prize_currency: None,
-            sectionals: Vec::new(),
-            revision,
-            status: ResultStatus::Official,
-            reason: None,
-            runners: Vec::new(),
-        }
+        empty_but!(
+            date: race.date, venue: race.venue, race_number: race.race_number, revision: revision,
+            status: ResultStatus::Official;
+            venue_name venue_names race_name names distance going class surface course rating_band prize
+            prize_currency sectionals reason runners
+        )
     }
 
     pub(crate) fn check(&self) -> Result<(), DecodeError> {
@@ -140,10 +110,8 @@ const POINTS_MAX: usize = 32;
 
 fn check_points(path: impl FnOnce() -> String, count: usize) -> Result<(), DecodeError> {
     if count > POINTS_MAX {
-        return Err(invalid(
-            path(),
-            format!("{count} values, at most {POINTS_MAX}"),
-        ));
+        let reason = format!("{count} values, at most {POINTS_MAX}");
+        return Err(invalid(path(), reason));
     }
     Ok(())
 }
@@ -159,6 +127,8 @@ pub enum ResultStatus {
 }
 
 /// A runner in a result: either `position` or `outcome`.
+#[serde_with::skip_serializing_none]
+#[serde_with::apply(Names => #[serde(default, skip_serializing_if = "Names::is_empty")])]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend(
     "if" = { "properties": { "position": { "type": "null" } } },
@@ -171,100 +141,61 @@ pub struct ResultRunner {
     /// Its name.
     pub horse_name: Text,
     /// Its name in other languages.
-    #[serde(default, skip_serializing_if = "Names::is_empty")]
     pub names: Names,
     /// Its saddle-cloth number.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub number: Option<u16>,
     /// Its official placing. A dead heat repeats a position, and the next position is skipped.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub position: Option<u16>,
     /// Why it has no official placing.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Outcome>,
     /// Its jockey.
     pub jockey: Text,
     /// The jockey's name in other languages.
-    #[serde(default, skip_serializing_if = "Names::is_empty")]
     pub jockey_names: Names,
     /// Its trainer.
     pub trainer: Text,
     /// The trainer's name in other languages.
-    #[serde(default, skip_serializing_if = "Names::is_empty")]
     pub trainer_names: Names,
     /// Its finish time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finish_time: Option<FinishTime>,
     /// Its final win price.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub win_odds: Option<Odds>,
     /// Stakes won, in whole units of the currency.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 1_000_000_000_000_u64))]
     pub stakes: Option<u64>,
     /// The currency of the stakes; that of the horse's registration if it is left out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stakes_currency: Option<Currency>,
     /// How far it was behind the winner; left out for the winner.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub margin: Option<Margin>,
     /// Its positions at the points of the race, in the order of the race.
-    #[serde(
-        default,
-        deserialize_with = "object::values",
-        skip_serializing_if = "Vec::is_empty"
-    )]
+    #[serde(default, deserialize_with = "object::values")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Option<Vec<u16>>", length(max = 32))]
     pub running_positions: Vec<u16>,
     /// Its times of the sections of the race, in the order of the race.
-    #[serde(
-        default,
-        deserialize_with = "object::values",
-        skip_serializing_if = "Vec::is_empty"
-    )]
+    #[serde(default, deserialize_with = "object::values")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Option<Vec<FinishTime>>", length(max = 32))]
     pub sectionals: Vec<FinishTime>,
     /// Its draw; that of the card if it is left out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub draw: Option<u16>,
     /// Pounds carried; that of the card if it is left out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight: Option<u16>,
     /// Its own weight, in pounds; that of the card if it is left out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body_weight: Option<u16>,
     /// Its gear, as the authority writes it; that of the card if it is left out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gear: Option<Text>,
 }
 
 impl ResultRunner {
     /// A runner of which nothing else is known: neither its position nor its outcome.
     pub fn of(horse_no: HorseNo) -> Self {
-        Self {
-            horse_no,
-            horse_name: Text::default(),
-            names: Names::default(),
-            number: None,
-            position: None,
-            outcome: None,
-            jockey: Text::default(),
-            jockey_names: Names::default(),
-            trainer: Text::default(),
-            trainer_names: Names::default(),
-            finish_time: None,
-            win_odds: None,
-            stakes: None,
-            stakes_currency: None,
-            margin: None,
-            running_positions: Vec::new(),
-            sectionals: Vec::new(),
-            draw: None,
-            weight: None,
-            body_weight: None,
-            gear: None,
-        }
+        empty_but!(
+            horse_no: horse_no;
+            horse_name names number position outcome jockey jockey_names trainer trainer_names finish_time win_odds
+            stakes stakes_currency margin running_positions sectionals draw weight body_weight gear
+        )
     }
 }
 

@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use events::{
-    DeclaredRunner, Event, HorseNo, Moment, Odds, OddsQuoted, ParseError, PriceState, QuotedRunner,
-    RUNNERS_MAX, RaceDeclared, RaceStatus, RaceStatusChanged, RunnerReinstated, RunnerWithdrawn,
-    Text,
+    DeclaredRunner, Event, HorseNo, Moment, Odds, ParseError, PriceState, QuotedRunner,
+    RUNNERS_MAX, RaceDeclared, RaceStatus, Text, race_event,
 };
 use uuid::Uuid;
 
@@ -21,7 +20,6 @@ const FORMAT: &str = "betfair-stream";
 /// Starting prices are those of a source of their own, because they are not traded.
 const STARTING_PRICES: &str = "betfair-sp";
 
-#[derive(Debug)]
 pub(super) struct Market {
     id: String,
     race: MarketRace,
@@ -88,10 +86,8 @@ impl Market {
         });
         if let Some(definition) = &definition {
             if definition.venue.is_none() && self.card.is_none() {
-                let id = &self.id;
-                out.note(format!(
-                    "a definition of market {id} has no venue; it is that of a later definition"
-                ));
+                let later = "has no venue; it is that of a later definition";
+                out.note(format!("a definition of market {} {later}", self.id));
             }
             match self.card(definition) {
                 Ok(Some(card)) => out.event(FORMAT, time, card),
@@ -125,10 +121,8 @@ impl Market {
     fn card(&mut self, definition: &MarketDefinition) -> Result<Option<Event>, ParseError> {
         let key = self.race.key.clone();
         let (_, name) = split_number(definition.name.as_deref().unwrap_or_default());
-        let shown = definition
-            .runners
-            .iter()
-            .filter(|runner| runner.status != MarketRunnerStatus::Hidden);
+        let shown = definition.runners.iter();
+        let shown = shown.filter(|runner| runner.status != MarketRunnerStatus::Hidden);
         let mut runners: Vec<DeclaredRunner> = shown.map(declared).collect::<Result<_, _>>()?;
         // A market lists them by price, so the order changes while the card does not.
         runners.sort_by(|a, b| (a.number, &a.horse_no).cmp(&(b.number, &b.horse_no)));
@@ -161,21 +155,11 @@ impl Market {
             match (was_out, status.is_out()) {
                 // All runners of a void market are removed from it, but not withdrawn.
                 (false, true) if !definition.is_void() => {
-                    events.push(Event::RunnerWithdrawn(RunnerWithdrawn {
-                        date: key.date,
-                        venue: key.venue,
-                        race_number: key.race_number,
-                        horse_no,
-                        reason,
-                    }));
+                    events.push(race_event!(key => RunnerWithdrawn { horse_no, reason }));
                 }
-                (true, false) => events.push(Event::RunnerReinstated(RunnerReinstated {
-                    date: key.date,
-                    venue: key.venue,
-                    race_number: key.race_number,
-                    horse_no,
-                    reason,
-                })),
+                (true, false) => {
+                    events.push(race_event!(key => RunnerReinstated { horse_no, reason }));
+                }
                 _ => {}
             }
         }
@@ -253,13 +237,7 @@ impl Market {
     }
 
     fn odds(&self, runners: Vec<QuotedRunner>) -> Event {
-        let key = self.race.key.clone();
-        Event::OddsQuoted(OddsQuoted {
-            date: key.date,
-            venue: key.venue,
-            race_number: key.race_number,
-            runners,
-        })
+        race_event!(self.race.key.clone() => OddsQuoted { runners })
     }
 
     /// The status of the race, if it is new.
@@ -269,15 +247,8 @@ impl Market {
             return None;
         }
         self.status = Some(now.clone());
-        let key = self.race.key.clone();
         let (status, reason) = now;
-        Some(Event::RaceStatusChanged(RaceStatusChanged {
-            date: key.date,
-            venue: key.venue,
-            race_number: key.race_number,
-            status,
-            reason,
-        }))
+        Some(race_event!(self.race.key.clone() => RaceStatusChanged { status, reason }))
     }
 }
 
@@ -297,9 +268,8 @@ fn declared(runner: &MarketRunner) -> Result<DeclaredRunner, ParseError> {
 /// Splits `13. Tottenham Hotspur`. Without a number in the name it is not known: the order of a market's runners is
 /// that of their prices.
 fn number_and_name(text: &str) -> (Option<u16>, &str) {
-    let found = text
-        .split_once(". ")
-        .and_then(|(digits, name)| Some((units::whole(digits)?, name)));
+    let parts = text.split_once(". ");
+    let found = parts.and_then(|(digits, name)| Some((units::whole(digits)?, name)));
     found.map_or((None, text), |(number, name)| (Some(number), name))
 }
 
@@ -352,10 +322,8 @@ impl MarketDefinition {
 
     /// The names of the winners: several in a dead heat.
     fn winners(&self) -> impl Iterator<Item = &str> {
-        let winners = self
-            .runners
-            .iter()
-            .filter(|r| r.status == MarketRunnerStatus::Winner);
+        let winners = self.runners.iter();
+        let winners = winners.filter(|r| r.status == MarketRunnerStatus::Winner);
         winners.filter_map(|r| Some(number_and_name(r.name.as_deref()?).1))
     }
 }

@@ -11,7 +11,7 @@ use zip::read::ZipFile;
 use zip::{CompressionMethod, ZipArchive};
 
 use super::unpack::Unpacked;
-use crate::item::{InputError, Item, Location};
+use crate::item::{Item, Location, Result};
 
 /// More than the markets of a country in three years.
 const MEMBERS_MAX: usize = 100_000;
@@ -75,12 +75,11 @@ impl MarketFile {
     }
 
     /// Lists the members of a tar archive, as far as it is intact.
-    fn tar(&self, members: &mut Vec<Self>) -> Result<(), InputError> {
+    fn tar(&self, members: &mut Vec<Self>) -> Result<()> {
         let damaged = |error: io::Error| format!("the tar archive is damaged: {error}");
         let mut archive = tar::Archive::new(File::open(&self.path).map_err(damaged)?);
         // Raw entries have the names of their own headers, of at most 256 bytes.
-        let entries = archive.entries_with_seek().map_err(damaged)?.raw(true);
-        for entry in entries {
+        for entry in archive.entries_with_seek().map_err(damaged)?.raw(true) {
             let entry = entry.map_err(damaged)?;
             if entry.header().entry_type().is_file() {
                 let member = Member {
@@ -95,7 +94,7 @@ impl MarketFile {
     }
 
     /// Lists the members of a zip archive.
-    fn zip(&self, members: &mut Vec<Self>, items: &mut Vec<Item>) -> Result<(), InputError> {
+    fn zip(&self, members: &mut Vec<Self>, items: &mut Vec<Item>) -> Result<()> {
         let damaged = |error: zip::result::ZipError| format!("the zip archive: {error}");
         let file = File::open(&self.path).map_err(|error| error.to_string())?;
         let mut archive = ZipArchive::new(file).map_err(damaged)?;
@@ -120,7 +119,7 @@ impl MarketFile {
     }
 
     /// Adds a member, unless it is hidden.
-    fn add(&self, name: &[u8], member: Member, members: &mut Vec<Self>) -> Result<(), InputError> {
+    fn add(&self, name: &[u8], member: Member, members: &mut Vec<Self>) -> Result<()> {
         let mut folders = name.split(|byte| *byte == b'/');
         if folders.any(|folder| folder.starts_with(b".") && ![&b"."[..], b".."].contains(&folder)) {
             return Ok(());
@@ -148,8 +147,7 @@ impl MarketFile {
         // A gzip file has the size modulo 2^32.
         let size = size.to_le_bytes();
         let end = [crc.to_le_bytes(), [size[0], size[1], size[2], size[3]]].concat();
-        let gzip = head.chain(input).chain(Cursor::new(end));
-        Unpacked::of(Unpacked::of(gzip)?)
+        Unpacked::of(Unpacked::of(head.chain(input).chain(Cursor::new(end)))?)
     }
 
     /// The bytes of the file on the disk.
@@ -163,9 +161,8 @@ impl MarketFile {
     }
 
     /// Checks the checksum of a member that only the archive has.
-    pub(super) fn verify(&self) -> Result<(), InputError> {
-        let packing = self.member.map(|member| member.packing);
-        if let Some(MemberPacking::Stored { crc }) = packing {
+    pub(super) fn verify(&self) -> Result<()> {
+        if let Some(MemberPacking::Stored { crc }) = self.member.map(|member| member.packing) {
             let bytes = self.bytes().map(CrcReader::new);
             let read = bytes.and_then(|mut bytes| {
                 io::copy(&mut bytes, &mut io::sink())?;

@@ -10,7 +10,7 @@ use serde::de::IgnoredAny;
 use serde_ignored::Path;
 use serde_json::value::RawValue;
 
-use crate::item::{InputError, Omitted};
+use crate::item::{Omitted, Result};
 use crate::units;
 
 /// A line. Only those with `op` `mcm`, market change messages, are about markets.
@@ -20,12 +20,10 @@ struct StreamMessage<'a> {
     op: Cow<'a, str>,
     /// When it was published, in milliseconds since 1970.
     pt: Option<i64>,
-    #[serde(borrow)]
     mc: Option<Vec<&'a RawValue>>,
 }
 
 /// A message about markets.
-#[derive(Debug)]
 pub(super) struct MarketMessage<'a> {
     pub(super) time: Moment,
     /// Each is parsed apart, so that an invalid one does not affect the others.
@@ -36,15 +34,15 @@ pub(super) struct MarketMessage<'a> {
 
 impl<'a> MarketMessage<'a> {
     /// Reads a line: a message, or `None` if it is not about markets.
-    pub(super) fn read(line: &'a [u8]) -> Result<Option<Self>, InputError> {
+    pub(super) fn read(line: &'a [u8]) -> Result<Option<Self>> {
         let mut omitted = Omitted::new();
         let StreamMessage { op, pt, mc } = parse(line, &mut omitted)?;
         if op != "mcm" {
             return Ok(None);
         }
         let pt = pt.ok_or("missing field `pt`")?;
-        let time = Timestamp::from_millisecond(pt)
-            .map_err(|_| ParseError::new("pt is in milliseconds since 1970", pt))?;
+        let time = Timestamp::from_millisecond(pt);
+        let time = time.map_err(|_| ParseError::new("pt is in milliseconds since 1970", pt))?;
         Ok(Some(Self {
             time: time.into(),
             changes: mc.unwrap_or_default(),
@@ -79,7 +77,6 @@ pub(super) struct MarketChange<'a> {
     /// Parsed apart, so that the prices are read even if it is invalid.
     #[serde(borrow, rename = "marketDefinition")]
     pub(super) definition: Option<&'a RawValue>,
-    #[serde(borrow)]
     pub(super) rc: Option<Vec<MarketRunnerChange<'a>>>,
 }
 
@@ -95,13 +92,12 @@ pub(super) struct MarketRunnerChange<'a> {
 
 impl MarketRunnerChange<'_> {
     /// The last traded price, if the change has it; within it `None` for `"NaN"`.
-    pub(super) fn price(&self) -> Option<Result<Option<Odds>, InputError>> {
+    pub(super) fn price(&self) -> Option<Result<Option<Odds>>> {
         let price = match self.ltp?.get() {
             NO_PRICE => return Some(Ok(None)),
             number => Odds::parse(number).map(Some),
         };
-        let reason = |error| format!("the ltp of runner {}: {error}", self.id).into();
-        Some(price.map_err(reason))
+        Some(price.map_err(|error| format!("the ltp of runner {}: {error}", self.id).into()))
     }
 }
 
@@ -120,20 +116,14 @@ fn starting_price(bsp: &str) -> Result<Option<Odds>, ParseError> {
 }
 
 impl<'a> MarketChange<'a> {
-    pub(super) fn read(change: &'a RawValue, omitted: &mut Omitted) -> Result<Self, InputError> {
+    pub(super) fn read(change: &'a RawValue, omitted: &mut Omitted) -> Result<Self> {
         Ok(parse(change.get().as_bytes(), omitted)?)
     }
 
     /// The definition, if the market is one that is read.
-    pub(super) fn definition(
-        &self,
-        omitted: &mut Omitted,
-    ) -> Result<Option<MarketDefinition>, InputError> {
-        let read = |definition| DefinedMarket::read(definition, omitted);
-        match self.definition.map(read).transpose()? {
-            Some(DefinedMarket::Read(definition)) => Ok(Some(definition)),
-            Some(DefinedMarket::Other(_)) | None => Ok(None),
-        }
+    pub(super) fn definition(&self, omitted: &mut Omitted) -> Result<Option<MarketDefinition>> {
+        let read = |definition| MarketDefinition::read(definition, omitted);
+        Ok(self.definition.map(read).transpose()?.and_then(Result::ok))
     }
 }
 
@@ -141,28 +131,6 @@ impl<'a> MarketChange<'a> {
 const HORSE_RACING: &str = "7";
 const WIN: &str = "WIN";
 pub(super) const PLACE: &str = "PLACE";
-
-/// A definition by the kind of its market.
-#[derive(Debug)]
-pub(super) enum DefinedMarket {
-    Read(MarketDefinition),
-    /// A market that is not read.
-    Other(ParseError),
-}
-
-impl DefinedMarket {
-    pub(super) fn read(definition: &RawValue, omitted: &mut Omitted) -> Result<Self, InputError> {
-        let kind: MarketKind<'_> = serde_json::from_str(definition.get())?;
-        if kind.event_type_id == HORSE_RACING && [WIN, PLACE].contains(&&*kind.market_type) {
-            let definition = parse(definition.get().as_bytes(), omitted)?;
-            omitted.remove("eventTypeId");
-            return Ok(Self::Read(definition));
-        }
-        let found = format!("{} of event type {}", kind.market_type, kind.event_type_id);
-        let expected = "only WIN and PLACE markets of event type 7 (horse racing) are read";
-        Ok(Self::Other(ParseError::new(expected, found)))
-    }
-}
 
 /// The fields that decide whether a market is read.
 #[derive(Debug, Deserialize)]
@@ -196,18 +164,31 @@ pub(super) struct MarketDefinition {
 }
 
 impl MarketDefinition {
+    /// A definition, or why its kind of market is not read.
+    pub(super) fn read(
+        definition: &RawValue,
+        omitted: &mut Omitted,
+    ) -> Result<Result<Self, ParseError>> {
+        let kind: MarketKind<'_> = serde_json::from_str(definition.get())?;
+        if kind.event_type_id == HORSE_RACING && [WIN, PLACE].contains(&&*kind.market_type) {
+            let definition = parse(definition.get().as_bytes(), omitted)?;
+            omitted.remove("eventTypeId");
+            return Ok(Ok(definition));
+        }
+        let found = format!("{} of event type {}", kind.market_type, kind.event_type_id);
+        let expected = "only WIN and PLACE markets of event type 7 (horse racing) are read";
+        Ok(Err(ParseError::new(expected, found)))
+    }
+
     /// The starting prices by runner, without those that are invalid.
     pub(super) fn starting_prices(&self, mut reject: impl FnMut(String)) -> BTreeMap<u64, Odds> {
-        let valid = self
-            .runners
-            .iter()
-            .filter_map(|MarketRunner { id, bsp, .. }| {
-                let price = starting_price(bsp.as_deref()?.get()).unwrap_or_else(|error| {
-                    reject(format!("the bsp of runner {id}: {error}"));
-                    None
-                });
-                Some((*id, price?))
+        let valid = self.runners.iter().filter_map(|runner| {
+            let price = starting_price(runner.bsp.as_deref()?.get()).unwrap_or_else(|error| {
+                reject(format!("the bsp of runner {}: {error}", runner.id));
+                None
             });
+            Some((runner.id, price?))
+        });
         valid.collect()
     }
 }

@@ -32,7 +32,7 @@ use self::races::{MarketMeaning, MarketRaces, MarketSurvey};
 use self::unpack::{Damage, Unpacked};
 use crate::input::files;
 use crate::input::lines::{LineFault, LineRules, Lines, TextLine};
-use crate::item::{InputError, Item, Items, LineItems, Omitted, add_up};
+use crate::item::{Item, Items, LineItems, Omitted, Result, add_up};
 
 /// A message with the full images of some hundred markets has a few MB.
 const LINES: LineRules = LineRules {
@@ -49,7 +49,6 @@ pub struct BetfairStream {
 
 impl BetfairStream {
     /// Finds the named files, all files in named folders, and the members of archives.
-    #[must_use]
     pub fn find(paths: &[PathBuf]) -> Self {
         let (found, mut items) = files::find(paths, &[]);
         let mut files = Vec::new();
@@ -62,14 +61,12 @@ impl BetfairStream {
     }
 
     /// The number of files and members.
-    #[must_use]
     pub fn count(&self) -> usize {
         self.files.len()
     }
 
     /// Reads all files for the first time, and returns the items of the second reading. `number` is that of the only
     /// race.
-    #[must_use]
     pub fn items(self, number: Option<RaceNumber>) -> Items {
         let mut survey = MarketSurvey::default();
         let mut readable = Vec::new();
@@ -92,7 +89,7 @@ impl BetfairStream {
 }
 
 /// Adds the markets of a file. Invalid lines are rejected by the second reading.
-fn survey_file(file: &MarketFile, survey: &mut MarketSurvey) -> Result<(), InputError> {
+fn survey_file(file: &MarketFile, survey: &mut MarketSurvey) -> Result<()> {
     file.verify()?;
     let mut unpacked = file.open().map_err(|error| error.to_string())?;
     // A read error is reported below.
@@ -195,10 +192,9 @@ impl FileReader {
             }
             Ok(None) => {}
             Err(_) if line.is_unended && line.fault.is_none() && is_cut_off(&line.text) => {
-                let end = self.lines.file().offset();
-                out.reject(format!(
-                    "the file ends in the middle of this line, at byte {end}"
-                ));
+                let end = self.lines.file.offset();
+                let reason = format!("the file ends in the middle of this line, at byte {end}");
+                out.reject(reason);
             }
             Err(reason) => out.reject(reason),
         }
@@ -210,7 +206,7 @@ impl FileReader {
         time: Moment,
         omitted: &mut Omitted,
         out: &mut LineItems,
-    ) -> Result<(), InputError> {
+    ) -> Result<()> {
         let mut of_change = Omitted::new();
         let change = MarketChange::read(change, &mut of_change)?;
         if let Some(MarketMeaning::Place(_)) = self.races.meaning(&change.id) {
@@ -227,32 +223,24 @@ impl FileReader {
     fn market(&mut self, change: &MarketChange<'_>, out: &mut LineItems) -> Option<&mut Market> {
         let id = &*change.id;
         if !self.markets.contains_key(id) {
-            let market = match self.races.meaning(id) {
-                Some(MarketMeaning::Race(race)) => {
-                    if let Some(note) = &race.note {
-                        out.note(note);
-                    }
-                    Some(Market::new(id, race.clone()))
-                }
-                Some(MarketMeaning::Other(kind)) => {
-                    out.note(format!("market {id} is not read: {kind}"));
-                    None
-                }
-                Some(MarketMeaning::NoVenue) => {
-                    out.reject(format!("market {id}: none of its definitions has a venue"));
-                    None
-                }
-                Some(MarketMeaning::Rejected(reason)) => {
-                    out.reject(format!("market {id}: {reason}"));
-                    None
-                }
-                // Its prices are those of another market.
-                Some(MarketMeaning::Place(_)) => None,
-                None => {
-                    out.reject(self.races.unknown(change));
-                    return None;
-                }
+            let Some(meaning) = self.races.meaning(id) else {
+                out.reject(self.races.unknown(change));
+                return None;
             };
+            let mut market = None;
+            match meaning {
+                MarketMeaning::Race(race) => {
+                    race.note.iter().for_each(|note| out.note(note));
+                    market = Some(Market::new(id, race.clone()));
+                }
+                MarketMeaning::Other(kind) => out.note(format!("market {id} is not read: {kind}")),
+                MarketMeaning::NoVenue => {
+                    out.reject(format!("market {id}: none of its definitions has a venue"));
+                }
+                MarketMeaning::Rejected(reason) => out.reject(format!("market {id}: {reason}")),
+                // Its prices are those of another market.
+                MarketMeaning::Place(_) => {}
+            }
             self.markets.insert(id.to_owned(), market);
         }
         self.markets.get_mut(id)?.as_mut()

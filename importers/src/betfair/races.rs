@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use events::{Moment, ParseError, RaceKey, RaceNumber, RacingDate, Text, VenueCode};
 
-use super::message::{DefinedMarket, MarketChange, MarketDefinition, PLACE};
+use super::message::{MarketChange, MarketDefinition, PLACE};
 use super::place_market::{PRICES_MAX, PlaceMarket, PlaceMarkets};
-use crate::item::{InputError, Omitted};
+use crate::item::{InputError, Omitted, Result};
 use crate::units;
 use crate::venue_code::venue_code;
 
@@ -76,12 +76,7 @@ pub(super) struct MarketSurvey {
 impl MarketSurvey {
     /// Takes the first definition of a market, of a WIN market the first that has a venue; later ones change nothing.
     /// The prices of a PLACE market, or of one that is not defined yet, go to `places`.
-    pub(super) fn add(
-        &mut self,
-        change: &MarketChange<'_>,
-        time: Moment,
-        places: &mut PlaceMarkets,
-    ) {
+    pub(super) fn add(&mut self, change: &MarketChange<'_>, at: Moment, places: &mut PlaceMarkets) {
         let known = self.markets.get(&*change.id);
         let is_beyond = known.is_none() && self.markets.len() >= MARKETS_MAX;
         if change.id.len() > MARKET_ID_BYTES_MAX || is_beyond {
@@ -90,22 +85,22 @@ impl MarketSurvey {
         let is_place = matches!(known, None | Some(Err(MarketMeaning::Place(_))));
         let is_open = is_place || matches!(known, Some(Err(MarketMeaning::NoVenue)));
         let definition = change.definition.filter(|_| is_open);
+        let rejected = |error: ParseError| MarketMeaning::Rejected(error.into());
         // The second reading rejects an invalid one. A later definition may be valid.
-        let read = |definition| DefinedMarket::read(definition, &mut Omitted::new()).ok();
+        let read = |definition| MarketDefinition::read(definition, &mut Omitted::new()).ok();
         let listed = match definition.and_then(read) {
-            None if is_place => return places.add(change, time),
+            None if is_place => return places.add(change, at),
             None => return,
-            Some(DefinedMarket::Other(kind)) => Err(MarketMeaning::Other(kind)),
-            Some(DefinedMarket::Read(definition)) if definition.market_type == PLACE => {
-                places.add(change, time);
+            Some(Err(kind)) => Err(MarketMeaning::Other(kind)),
+            Some(Ok(definition)) if definition.market_type == PLACE => {
+                places.add(change, at);
                 let prices = definition.starting_prices(|_| {});
                 places.market(&change.id).starting_prices.extend(prices);
                 Err(MarketMeaning::Place(MarketIdentity::of(&definition)))
             }
-            Some(DefinedMarket::Read(definition)) => match &definition.venue {
+            Some(Ok(definition)) => match &definition.venue {
                 None => Err(MarketMeaning::NoVenue),
-                Some(venue) => ListedMarket::of(&definition, venue)
-                    .map_err(|error| MarketMeaning::Rejected(error.into())),
+                Some(venue) => ListedMarket::of(&definition, venue).map_err(rejected),
             },
         };
         if known.is_none_or(|known| matches!(known, Err(MarketMeaning::NoVenue))) {
@@ -188,7 +183,7 @@ impl MarketRaces {
     }
 
     /// Adds the prices of a PLACE market, unless there are too many, to the race of its WIN market.
-    fn join(&mut self, win: Option<&String>, place: Option<PlaceMarket>) -> Result<(), InputError> {
+    fn join(&mut self, win: Option<&String>, place: Option<PlaceMarket>) -> Result<()> {
         let meaning = win.and_then(|win| self.markets.get_mut(win));
         let (Some(win), Some(MarketMeaning::Race(race))) = (win, meaning) else {
             let reason = "place prices need the WIN market of the same event, time and runners, which is not imported";
@@ -249,19 +244,11 @@ impl ListedMarket {
             venue: venue_code(&format!("{country}{venue}"))?,
             venue_name,
             identity: MarketIdentity::of(definition),
-            number: definition
-                .name
-                .as_deref()
-                .and_then(|name| split_number(name).0),
+            number: split_number(definition.name.as_deref().unwrap_or_default()).0,
         })
     }
 
-    fn numbered(
-        self,
-        by_name: Option<u16>,
-        position: u16,
-        count: usize,
-    ) -> Result<MarketRace, InputError> {
+    fn numbered(self, by_name: Option<u16>, position: u16, count: usize) -> Result<MarketRace> {
         let note = by_name.is_none().then(|| {
             format!(
                 "numbered {position} of {count} by its time among the races of {} on {} in this import; \

@@ -968,7 +968,7 @@ fn read_lines(text: &[u8]) -> Vec<(u64, String)> {
         let shown = match line.fault {
             Some(LineFault::Unreadable(error)) => error.to_string(),
             Some(fault) => fault.to_string(),
-            None if line.is_unended => format!("{text} until {}", lines.file().offset()),
+            None if line.is_unended => format!("{text} until {}", lines.file.offset()),
             None => text,
         };
         found.push((line.number, shown));

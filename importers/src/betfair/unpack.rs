@@ -15,7 +15,7 @@ const GZIP: &[u8] = b"\x1f\x8b";
 pub(super) enum Unpacked {
     Plain(Input),
     Gzip(Box<BufReader<MultiGzDecoder<Input>>>),
-    Bzip2(Blocks),
+    Bzip2(BufReader<Blocks>),
 }
 
 /// Why a file cannot be read on.
@@ -45,13 +45,11 @@ impl Damage {
 
 impl Unpacked {
     pub(super) fn of(file: impl Read + Send + 'static) -> io::Result<Self> {
-        let mut input = Input {
-            file: BufReader::with_capacity(BUFFER_BYTES, Box::new(file)),
-            offset: 0,
-        };
+        let file = CountedFile(Box::new(file), 0);
+        let mut input = BufReader::with_capacity(BUFFER_BYTES, file);
         let head = input.fill_buf()?;
         Ok(if head.starts_with(BZIP2) {
-            Self::Bzip2(Blocks::new(input))
+            Self::Bzip2(BufReader::with_capacity(BUFFER_BYTES, Blocks::new(input)))
         } else if head.starts_with(GZIP) {
             let decoder = MultiGzDecoder::new(input);
             Self::Gzip(Box::new(BufReader::with_capacity(BUFFER_BYTES, decoder)))
@@ -63,9 +61,9 @@ impl Unpacked {
     /// The number of bytes of the file that have been used.
     pub(super) fn offset(&self) -> u64 {
         match self {
-            Self::Plain(input) => input.offset,
-            Self::Gzip(decoder) => decoder.get_ref().get_ref().offset,
-            Self::Bzip2(blocks) => blocks.input.offset,
+            Self::Plain(input) => offset(input),
+            Self::Gzip(decoder) => offset(decoder.get_ref().get_ref()),
+            Self::Bzip2(blocks) => offset(&blocks.get_ref().input),
         }
     }
 
@@ -80,14 +78,12 @@ impl Unpacked {
     fn damage(&self, error: io::Error) -> io::Error {
         let at = self.offset();
         let reason = error.to_string();
+        let packing = "gzip";
         let damage = match (self, error.kind()) {
             (_, ErrorKind::Interrupted) => return error,
             // It has a cause already.
             _ if Damage::of(&error).is_some() => return error,
-            (Self::Gzip(_), ErrorKind::UnexpectedEof) => Damage::Cut {
-                at,
-                packing: "gzip",
-            },
+            (Self::Gzip(_), ErrorKind::UnexpectedEof) => Damage::Cut { at, packing },
             (Self::Gzip(_), ErrorKind::InvalidInput | ErrorKind::InvalidData) => {
                 Damage::Somewhere { to: at, reason }
             }
@@ -118,29 +114,22 @@ impl BufRead for Unpacked {
     }
 }
 
-/// A file that counts the bytes that are used.
-pub(super) struct Input {
-    file: BufReader<Box<dyn Read + Send>>,
-    offset: u64,
-}
+type Input = BufReader<CountedFile>;
 
-impl Read for Input {
+/// A file, and how many bytes of it have been read.
+pub(super) struct CountedFile(Box<dyn Read + Send>, u64);
+
+impl Read for CountedFile {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let read = self.file.read(into)?;
-        self.offset += read as u64;
+        let read = self.0.read(into)?;
+        self.1 += read as u64;
         Ok(read)
     }
 }
 
-impl BufRead for Input {
-    fn fill_buf(&mut self) -> io::Result<&[u8]> {
-        self.file.fill_buf()
-    }
-
-    fn consume(&mut self, used: usize) {
-        self.offset += used as u64;
-        self.file.consume(used);
-    }
+/// The number of bytes of a file that have been used.
+fn offset(input: &Input) -> u64 {
+    input.get_ref().1 - input.buffer().len() as u64
 }
 
 /// A bzip2 file block by block, each returned when its checksum has been verified.
@@ -162,24 +151,14 @@ pub(super) struct Blocks {
 
 impl Read for Blocks {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let read = self.fill_buf()?.read(into)?;
-        self.consume(read);
-        Ok(read)
-    }
-}
-
-impl BufRead for Blocks {
-    fn fill_buf(&mut self) -> io::Result<&[u8]> {
         if self.used == self.block.len() {
             self.block.clear();
             self.used = 0;
             self.next_block().map_err(io::Error::other)?;
         }
-        Ok(&self.block[self.used..])
-    }
-
-    fn consume(&mut self, used: usize) {
-        self.used += used;
+        let read = (&self.block[self.used..]).read(into)?;
+        self.used += read;
+        Ok(read)
     }
 }
 
@@ -206,25 +185,22 @@ impl Blocks {
                 return Err(self.damaged(&error));
             }
         }
-        self.intact = self.input.offset - 1;
+        self.intact = offset(&self.input) - 1;
         Ok(())
     }
 
     /// Gives the decoder more of the file and no room for output, so that it stops behind the block. Returns false at
     /// the end.
     fn feed(&mut self) -> Result<bool, Damage> {
-        let at = self.input.offset;
+        let at = offset(&self.input);
         let input = self.input.fill_buf().map_err(|error| {
             let reason = error.to_string();
             error.downcast().unwrap_or(Damage::Unread { at, reason })
         })?;
         if input.is_empty() {
             let packing = "bzip2";
-            return if self.between_streams {
-                Ok(false)
-            } else {
-                Err(Damage::Cut { at, packing })
-            };
+            let end = self.between_streams.then_some(false);
+            return end.ok_or(Damage::Cut { at, packing });
         }
         let before = self.decoder.total_in();
         let status = self.decoder.decompress(input, &mut []);
@@ -254,7 +230,7 @@ impl Blocks {
     fn damaged(&self, error: &bzip2::Error) -> Damage {
         Damage::Block {
             from: self.intact,
-            to: self.input.offset,
+            to: offset(&self.input),
             reason: error.to_string(),
         }
     }

@@ -2,17 +2,16 @@
 
 use events::{ParseError, Text};
 
+const ONE_BRAND: &str = "a horse has one brand (several are ambiguous)";
+
 /// Splits `NAME (CM199)` into the name and the brands behind it. Other brackets, like `(IRE)`, belong to the name.
 pub(crate) fn split_brands(text: &str) -> (&str, Vec<&str>) {
     let mut name = text.trim();
     let mut brands = Vec::new();
-    while let Some((before, brand)) = name
-        .strip_suffix(')')
-        .and_then(|rest| rest.rsplit_once('('))
+    while let Some(rest) = name.strip_suffix(')')
+        && let Some((before, brand)) = rest.rsplit_once('(')
+        && is_brand(brand)
     {
-        if !is_brand(brand) {
-            break;
-        }
         brands.push(brand);
         name = before.trim_end();
     }
@@ -25,10 +24,7 @@ pub(crate) fn name_and_brand(text: &str) -> Result<(Text, String), ParseError> {
     let (name, brands) = split_brands(text);
     match brands[..] {
         [brand] if is_name(name) => Ok((Text::parse(name)?, brand.to_owned())),
-        [_, _, ..] => {
-            let one = "a horse has one brand (several are ambiguous)";
-            Err(ParseError::new(one, text))
-        }
+        [_, _, ..] => Err(ParseError::new(ONE_BRAND, text)),
         _ => Err(ParseError::new("a horse is NAME(BRAND)", text)),
     }
 }

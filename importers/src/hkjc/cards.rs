@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use events::{Event, RunnerWithdrawn};
+use events::{Event, race_event};
 use serde_json::{Map, Value};
 
 use super::hong_kong::{CARDS, card_of_result, midnight};
@@ -11,7 +11,6 @@ use crate::input::{files, json_array};
 use crate::item::{Item, Items, LineItems, Location};
 
 /// Reads race cards: a declaration for each race, and the withdrawals of scratched runners.
-#[must_use]
 pub fn hkjc_cards(paths: &[PathBuf]) -> Items {
     files::import(paths, &["json"], |files| {
         json_array::elements(files).flat_map(|(location, race)| match race {
@@ -39,14 +38,8 @@ fn card(race: &Map<String, Value>, location: &Location) -> Vec<Item> {
         return out.items;
     }
     for horse_no in race.scratched {
-        let withdrawn = RunnerWithdrawn {
-            date: key.date,
-            venue: key.venue.clone(),
-            race_number: key.race_number,
-            horse_no,
-            reason: None,
-        };
-        out.event(format, time, Event::RunnerWithdrawn(withdrawn));
+        let withdrawn = race_event!(key.clone() => RunnerWithdrawn { horse_no, reason: None });
+        out.event(format, time, withdrawn);
     }
     out.omit(omitted);
     out.items

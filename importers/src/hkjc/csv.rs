@@ -1,96 +1,74 @@
 //! Results as CSV with a row for each runner, by race for the join with the JSON.
 
-use std::path::PathBuf;
-
-use events::{FinishTime, Margin, Odds, ParseError, RaceKey, RaceNumber, RacingDate, VenueCode};
+use events::{
+    FinishTime, HorseNo, Margin, Odds, ParseError, RaceDeclared, RaceKey, RaceNumber, RacingDate,
+    ResultRunner, VenueCode,
+};
 
 use super::brand::name_and_brand;
 use super::course::surface_and_course;
-use super::csv_race::{CsvFigures, CsvRaces, CsvRunner, add};
-use super::hong_kong::{VENUES, positions, prize, venue_name};
+use super::csv_race::{CsvRaces, CsvRow, add};
+use super::hong_kong::{VENUES, currency, positions, venue_name};
 use crate::input::cells::Cells;
-use crate::input::race_heading::RaceHeading;
+use crate::input::race_heading::{RaceHeading, known};
 use crate::input::race_rows::known_number;
-use crate::input::rows::{self, ReadRows};
-use crate::item::{InputError, Items, LineItems};
+use crate::item::{LineItems, Result};
 use crate::placing::Placing;
 
-/// Gathers the rows of all files by race, and returns what `finish` makes of them behind the items of the rows.
-pub(crate) fn read<F>(paths: Vec<PathBuf>, finish: F) -> Items
-where
-    F: FnOnce(CsvRaces) -> Items + Send + 'static,
-{
-    let rows = CsvRows {
-        races: CsvRaces::new(),
-        finish: Some(finish),
-    };
-    rows::rows(paths, rows)
-}
+/// Others are optional; `handicap` is the race's name.
+#[rustfmt::skip]
+pub(crate) const REQUIRED: &[&str] =
+    &["plc", "horse", "jockey", "trainer", "finishtime", "winodds", "date", "raceno", "venue"];
 
-struct CsvRows<F> {
-    races: CsvRaces,
-    finish: Option<F>,
-}
-
-impl<F: FnOnce(CsvRaces) -> Items + Send + 'static> ReadRows for CsvRows<F> {
-    /// Others are optional; `handicap` is the race's name.
-    const REQUIRED: &'static [&'static str] = &[
-        "plc",
-        "horse",
-        "jockey",
-        "trainer",
-        "finishtime",
-        "winodds",
-        "date",
-        "raceno",
-        "venue",
-    ];
-
-    fn row(&mut self, cells: &Cells, out: &mut LineItems) -> Result<(), InputError> {
-        row(cells, &mut self.races, out)
-    }
-
-    fn finish(&mut self) -> Items {
-        let finish = self.finish.take().expect("an import ends once");
-        finish(std::mem::take(&mut self.races))
-    }
-}
-
-fn row(cells: &Cells, races: &mut CsvRaces, out: &mut LineItems) -> Result<(), InputError> {
+/// Adds a row to its race.
+pub(crate) fn row(cells: &Cells, races: &mut CsvRaces, out: &mut LineItems) -> Result<()> {
     let key = RaceKey {
         date: cells.parsed("date", RacingDate::parse)?,
         venue: cells.parsed("venue", venue_code)?,
         race_number: cells.parsed("raceno", race_number)?,
     };
-    let (surface, course) = cells
-        .optional("course", surface_and_course)?
-        .unwrap_or_default();
-    let heading = RaceHeading {
+    let track = cells.optional("course", surface_and_course)?;
+    let (surface, course) = track.unwrap_or_default();
+    let prize = cells.whole("stake")?;
+    let heading = RaceHeading::of(RaceDeclared {
         venue_name: venue_name(&key.venue),
         race_name: cells.text("handicap")?,
         distance: cells.whole("distance")?.unwrap_or(0),
         class: cells.text("class")?,
-        going: cells.text("going")?,
-        surface,
-        course,
-        prize: prize(cells.whole("stake")?),
-        ..RaceHeading::default()
-    };
-    let (name, brand) = cells.parsed("horse", name_and_brand)?;
-    let runner = CsvRunner {
-        brand,
-        name,
-        placing: cells.parsed("plc", Placing::parse)?,
+        going: known(cells.text("going")?),
+        surface: known(surface),
+        course: known(course),
+        prize,
+        prize_currency: prize.map(|_| currency()),
+        ..RaceDeclared::of(key.clone())
+    });
+    let (horse_name, brand) = cells.parsed("horse", name_and_brand)?;
+    let placing = cells.parsed("plc", Placing::parse)?;
+    let (position, outcome) = placing.clone().split();
+    let runner = ResultRunner {
+        horse_name,
         number: known_number(cells.whole("horseno")?),
+        position,
+        outcome,
         jockey: cells.text("jockey")?,
         trainer: cells.text("trainer")?,
-        figures: figures(cells),
+        ..ResultRunner::of(HorseNo::parse(&brand)?)
     };
-    add(races, key, heading, runner, out)
+    let (runner, fault) = match with_figures(&runner, cells) {
+        Ok(runner) => (runner, None),
+        Err(fault) => (runner, Some(fault)),
+    };
+    let row = CsvRow {
+        location: out.location.clone(),
+        placing,
+        runner,
+        fault,
+    };
+    add(races, key, heading, row, out)
 }
 
-fn figures(cells: &Cells) -> Result<CsvFigures, InputError> {
-    Ok(CsvFigures {
+fn with_figures(runner: &ResultRunner, cells: &Cells) -> Result<ResultRunner> {
+    Ok(ResultRunner {
         finish_time: cells.optional("finishtime", finish_time)?,
         win_odds: cells.optional("winodds", Odds::parse)?,
         draw: known_number(cells.whole("draw")?),
@@ -98,6 +76,7 @@ fn figures(cells: &Cells) -> Result<CsvFigures, InputError> {
         margin: cells.optional("lbw", Margin::parse)?,
         running_positions: cells.optional("runningpos", positions)?.unwrap_or_default(),
         body_weight: cells.whole("declarwt")?,
+        ..runner.clone()
     })
 }
 
@@ -116,11 +95,9 @@ fn race_number(text: &str) -> Result<RaceNumber, ParseError> {
 
 /// The code of a racecourse that is given by name or by code.
 fn venue_code(text: &str) -> Result<VenueCode, ParseError> {
-    let code = VENUES
-        .iter()
-        .find(|(_, name)| name.eq_ignore_ascii_case(text))
-        .map(|(code, _)| *code);
-    VenueCode::parse(code.unwrap_or(text))
+    let mut venues = VENUES.iter();
+    let named = venues.find(|(_, name)| name.eq_ignore_ascii_case(text));
+    VenueCode::parse(named.map_or(text, |(code, _)| *code))
 }
 
 #[cfg(test)]

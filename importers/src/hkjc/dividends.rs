@@ -1,22 +1,20 @@
 //! The dividends of a race of a JSON file.
 
 use events::{
-    Amount, Currency, Dividend, DividendState, DividendStatus, DividendsDeclared, ParseError,
-    PoolCode, RaceKey,
+    Amount, Dividend, DividendState, DividendStatus, Event, ParseError, PoolCode, RaceKey,
+    race_event,
 };
 
+use super::hong_kong::currency;
 use crate::input::fields::Fields;
 use crate::input::race_heading::REVISION;
-use crate::item::{InputError, Omitted};
+use crate::item::{Omitted, Result};
 
 /// The stake of a dividend, in hundredths: ten dollars.
 const UNIT_HUNDREDTHS: u64 = 1_000;
 
 /// Reads the lists of lines by pool. Returns no dividend if the race has none.
-pub(crate) fn dividends(
-    race: &Fields<'_>,
-    omitted: &mut Omitted,
-) -> Result<Vec<Dividend>, InputError> {
+pub(crate) fn dividends(race: &Fields<'_>, omitted: &mut Omitted) -> Result<Vec<Dividend>> {
     let mut dividends = Vec::new();
     let Some(pools) = race.object("dividends")? else {
         return Ok(dividends);
@@ -43,19 +41,12 @@ fn pool_code(name: &str) -> Result<PoolCode, ParseError> {
 }
 
 /// The statement of the dividends of a race.
-pub(crate) fn declared(
-    key: RaceKey,
-    currency: Currency,
-    dividends: Vec<Dividend>,
-) -> DividendsDeclared {
-    DividendsDeclared {
-        date: key.date,
-        venue: key.venue,
-        race_number: key.race_number,
+pub(crate) fn declared(key: RaceKey, dividends: Vec<Dividend>) -> Event {
+    race_event!(key => DividendsDeclared {
         revision: REVISION,
         status: DividendStatus::Official,
         reason: None,
-        currency,
+        currency: currency(),
         dividends,
-    }
+    })
 }

@@ -15,15 +15,9 @@ pub(crate) fn currency() -> Currency {
     Currency::parse("HKD").expect("a code")
 }
 
-/// Prize money.
-pub(crate) fn prize(amount: Option<u64>) -> Option<(u64, Currency)> {
-    amount.map(|amount| (amount, currency()))
-}
-
 /// Positions at the points of a race, `12 7 1`.
 pub(crate) fn positions(text: &str) -> Result<Vec<u16>, ParseError> {
-    let positions = text.split_whitespace().map(whole);
-    let positions: Option<Vec<u16>> = positions.collect();
+    let positions: Option<Vec<u16>> = text.split_whitespace().map(whole).collect();
     positions.ok_or_else(|| ParseError::new("positions are whole numbers", text))
 }
 

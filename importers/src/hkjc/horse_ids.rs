@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::brand::{same_name, split_brands};
 use crate::input::{files, json_array};
-use crate::item::{InputError, Item, LineItems};
+use crate::item::{Item, LineItems, Result};
 
 /// The horses of some races by their brands. Brands are reused after some years, so names and days distinguish them.
 #[derive(Debug, Default)]
@@ -66,31 +66,23 @@ impl HorseIds {
         let runners = race.get("runners").and_then(Value::as_array);
         for runner in runners.into_iter().flatten() {
             let text = |field: &str| runner.get(field).and_then(Value::as_str);
-            let (Some(id), Some(name)) = (text("horseId"), text("horseName")) else {
-                continue;
-            };
-            let (Ok(horse_no), Ok(clean)) = (HorseNo::parse(id), Text::parse(split_brands(name).0))
-            else {
-                continue;
-            };
-            for brand in brands(id, text("brandNo"), name) {
-                let horses = self.by_brand.entry(brand).or_default();
-                let days = horses
-                    .entry((horse_no.clone(), clean.to_string()))
-                    .or_default();
-                *days = day.map(|day| RacingDays::with(*days, day)).or(*days);
+            if let (Some(id), Some(name)) = (text("horseId"), text("horseName"))
+                && let Ok(horse_no) = HorseNo::parse(id)
+                && let Ok(clean) = Text::parse(split_brands(name).0)
+            {
+                for brand in brands(id, text("brandNo"), name) {
+                    let horses = self.by_brand.entry(brand).or_default();
+                    let horse = (horse_no.clone(), clean.to_string());
+                    let days = horses.entry(horse).or_default();
+                    *days = day.map(|day| RacingDays::with(*days, day)).or(*days);
+                }
             }
         }
     }
 
     /// The number of a horse that a row names by brand and name. A brand that is not known with this name is the
     /// number.
-    pub(crate) fn horse_no(
-        &self,
-        brand: &str,
-        name: &str,
-        out: &mut LineItems,
-    ) -> Result<HorseNo, InputError> {
+    pub(crate) fn horse_no(&self, brand: &str, name: &str, out: &mut LineItems) -> Result<HorseNo> {
         let Some(horses) = self.by_brand.get(brand) else {
             return Ok(HorseNo::parse(brand)?);
         };
@@ -117,7 +109,7 @@ impl HorseIds {
         name: Text,
         day: Option<RacingDate>,
         out: &mut LineItems,
-    ) -> Result<(HorseNo, Text), InputError> {
+    ) -> Result<(HorseNo, Text)> {
         let known = self.by_brand.get(brand).into_iter().flatten();
         let distance =
             |(horse, days): (_, &Option<RacingDays>)| Some(((*days)?.distance(day), horse));
@@ -142,7 +134,7 @@ impl HorseIds {
 }
 
 /// Rejects a row that may mean several horses.
-fn check_unique(horses: &BTreeSet<&HorseNo>, name: &str, brand: &str) -> Result<(), InputError> {
+fn check_unique(horses: &BTreeSet<&HorseNo>, name: &str, brand: &str) -> Result<()> {
     if horses.len() > 1 {
         let horses: Vec<&str> = horses.iter().map(|horse| horse.as_str()).collect();
         return Err(format!("{name} ({brand}) may be any of {}", horses.join(", ")).into());

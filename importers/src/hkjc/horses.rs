@@ -11,7 +11,7 @@ use crate::input::cells::Cells;
 use crate::input::files;
 use crate::input::repeats::Repeats;
 use crate::input::rows::{ReadRows, rows};
-use crate::item::{InputError, Items, LineItems};
+use crate::item::{Items, LineItems, Result};
 
 const FORMAT: &str = "horses-csv";
 
@@ -19,7 +19,6 @@ const FORMAT: &str = "horses-csv";
 ///
 /// `ids` are JSON files of results or cards that map brands and names to horses. Without them the brand is the
 /// horse's number. `as_of` is the day on which the ages were true. Without it the ages are omitted.
-#[must_use]
 pub fn horses_csv(paths: &[PathBuf], ids: &[PathBuf], as_of: Option<RacingDate>) -> Items {
     let ids = ids.to_vec();
     files::import(paths, &["csv"], move |files| {
@@ -46,7 +45,7 @@ impl ReadRows for HkjcHorses {
     const REQUIRED: &'static [&'static str] =
         &["horse", "country", "trainer", "colour", "sex", "owner"];
 
-    fn row(&mut self, cells: &Cells, out: &mut LineItems) -> Result<(), InputError> {
+    fn row(&mut self, cells: &Cells, out: &mut LineItems) -> Result<()> {
         let horse = Event::HorseRegistered(self.horse(cells, out)?);
         let time = hong_kong::time(self.as_of);
         let item = out.location.event(FORMAT, time, horse);
@@ -64,7 +63,7 @@ impl ReadRows for HkjcHorses {
 }
 
 impl HkjcHorses {
-    fn horse(&mut self, cells: &Cells, out: &mut LineItems) -> Result<HorseRegistered, InputError> {
+    fn horse(&mut self, cells: &Cells, out: &mut LineItems) -> Result<HorseRegistered> {
         let age = cells.whole::<u8>("age")?;
         self.omitted_ages += u64::from(self.as_of.is_none() && age.is_some());
         let (horse_name, brand) = cells.parsed("horse", name_and_brand)?;

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use events::{
-    DeclaredRunner, Dividend, FinishTime, HorseNo, Margin, Odds, ParseError, RaceKey, RaceNumber,
-    RacingDate, ResultRunner, Text, VenueCode,
+    DeclaredRunner, Dividend, FinishTime, HorseNo, Margin, Odds, ParseError, RaceDeclared, RaceKey,
+    RaceNumber, RacingDate, ResultRunner, Text, VenueCode,
 };
 use serde_json::{Map, Value};
 
@@ -16,7 +16,7 @@ use super::horse_ids;
 use crate::input::fields::Fields;
 use crate::input::race_heading::{RaceHeading, known};
 use crate::input::race_rows::{RaceRows, known_number};
-use crate::item::{InputError, Location, Omitted};
+use crate::item::{Location, Omitted, Result};
 use crate::placing::Placing;
 use crate::units;
 
@@ -34,7 +34,7 @@ pub(crate) struct JsonRace {
 }
 
 impl JsonRace {
-    pub(crate) fn read(race: &Map<String, Value>, location: &Location) -> Result<Self, InputError> {
+    pub(crate) fn read(race: &Map<String, Value>, location: &Location) -> Result<Self> {
         let race = Fields::root(race);
         let key = race_key(&race, KEY)?;
         let runners = race.objects("runners")?;
@@ -59,8 +59,7 @@ impl JsonRace {
                 rating: fields.whole("rating")?,
                 ..DeclaredRunner::of(runner.horse_no.clone())
             };
-            rows.card_runners
-                .insert(runner.horse_no.clone(), card_runner);
+            (rows.card_runners).insert(runner.horse_no.clone(), card_runner);
             rows.runners.push((location.clone(), runner));
         }
         let brands = runners.iter().map(brands).collect::<Result<_, _>>()?;
@@ -100,33 +99,29 @@ impl JsonRace {
     }
 }
 
-fn heading(race: &Fields<'_>, key: &RaceKey) -> Result<RaceHeading, InputError> {
+fn heading(race: &Fields<'_>, key: &RaceKey) -> Result<RaceHeading> {
     let (surface, course) = surface_and_course(race.text("course")?.as_str())?;
-    Ok(RaceHeading {
+    Ok(RaceHeading::of(RaceDeclared {
         venue_name: venue_name(&key.venue),
         race_name: race.text("raceName")?,
         distance: race.whole("distance")?.unwrap_or(0),
         class: race.text("raceClass")?,
-        going: race.text("going")?,
-        surface: race.text("surface")?.or(&surface).clone(),
-        course,
-        rating_band: race.text("ratingBand")?,
+        going: known(race.text("going")?),
+        surface: known(race.text("surface")?).or(known(surface)),
+        course: known(course),
+        rating_band: known(race.text("ratingBand")?),
         off_time: match race.text("startTime")?.as_str() {
             "" => None,
-            clock => {
-                let off = time_of_meeting(key.date, clock);
-                Some(off.map_err(|error| race.error("startTime", error))?)
-            }
+            clock => Some(
+                time_of_meeting(key.date, clock).map_err(|error| race.error("startTime", error))?,
+            ),
         },
-        ..RaceHeading::default()
-    })
+        ..RaceDeclared::of(key.clone())
+    }))
 }
 
 /// The race that an object is about: the names of its date, its venue and its number.
-pub(crate) fn race_key(
-    race: &Fields<'_>,
-    [date, venue, number]: [&str; 3],
-) -> Result<RaceKey, InputError> {
+pub(crate) fn race_key(race: &Fields<'_>, [date, venue, number]: [&str; 3]) -> Result<RaceKey> {
     let race_number: Option<u16> = race.whole(number)?;
     let race_number = race_number.ok_or_else(|| race.error(number, "is missing"))?;
     Ok(RaceKey {
@@ -141,7 +136,7 @@ pub(crate) fn race_key(
 pub(crate) const KEY: [&str; 3] = ["date", "racecourse", "raceNo"];
 
 /// A horse's name without the brand behind it.
-fn horse_name(runner: &Fields<'_>) -> Result<Text, InputError> {
+fn horse_name(runner: &Fields<'_>) -> Result<Text> {
     runner.parsed("horseName", |text| match split_brands(text).0 {
         name if is_name(name) => Text::parse(name),
         _ => Err(ParseError::new("a name", text)),
@@ -159,10 +154,7 @@ fn is_scratched(runner: &Fields<'_>) -> bool {
     values.any(|name| runner.optional(name).is_some_and(is_scratched_value))
 }
 
-fn runner(
-    runner: &Fields<'_>,
-    vague_margins: &mut Vec<HorseNo>,
-) -> Result<ResultRunner, InputError> {
+fn runner(runner: &Fields<'_>, vague_margins: &mut Vec<HorseNo>) -> Result<ResultRunner> {
     let placing = match runner.optional("placing") {
         Some(Value::String(_)) => Some(runner.parsed("placing", Placing::parse)?),
         _ => {
@@ -233,16 +225,11 @@ fn lengths_behind(lengths: f64) -> Result<LengthsBehind, ParseError> {
 fn finish_time(seconds: f64) -> Result<FinishTime, ParseError> {
     let hundredths = (seconds * 100.0).round();
     // Out of range becomes 0 or the largest number, which the type rejects.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "saturates"
-    )]
     let time = FinishTime::from_hundredths(hundredths as u32);
     time.map_err(|_| ParseError::new("a time is above 0 and under an hour", seconds))
 }
 
-fn brands(runner: &Fields<'_>) -> Result<BTreeSet<String>, InputError> {
+fn brands(runner: &Fields<'_>) -> Result<BTreeSet<String>> {
     let text = |name: &str| runner.parsed(name, |text| Ok(text.to_owned()));
     let field = runner.optional("brandNo").and_then(Value::as_str);
     let id = text("horseId")?;
@@ -288,7 +275,7 @@ mod tests {
         let race = race();
         let race = race.as_object().expect("an object");
         let read = JsonRace::read(race, &location).expect("a race");
-        let heading = &read.rows.heading;
+        let heading = &read.rows.heading.card;
         assert_eq!(
             heading.venue_name.as_ref().expect("known").as_str(),
             "Sha Tin"
@@ -333,8 +320,9 @@ mod tests {
             ]
             .map(|(name, count)| (name.to_owned(), count))
         );
-        assert_eq!(read.rows.heading.course.as_str(), "C+3");
-        assert_eq!(read.rows.heading.surface.as_str(), "TURF");
+        let card = read.rows.heading.card;
+        assert_eq!(card.course.expect("known").as_str(), "C+3");
+        assert_eq!(card.surface.expect("known").as_str(), "TURF");
         assert_eq!(read.dividends[0].pool.as_str(), "win");
     }
 

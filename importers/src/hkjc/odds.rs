@@ -3,9 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
-use events::{
-    Event, HorseNo, Moment, Odds, OddsQuoted, ParseError, PriceState, QuotedRunner, RaceKey,
-};
+use events::{HorseNo, Moment, Odds, ParseError, PriceState, QuotedRunner, RaceKey, race_event};
 use serde_json::{Map, Value};
 
 use super::hong_kong::time_of_meeting;
@@ -13,7 +11,7 @@ use super::json::{JsonRace, race_key};
 use crate::input::fields::Fields;
 use crate::input::race_heading::known;
 use crate::input::{files, json_array};
-use crate::item::{InputError, Item, Items, LineItems, Omitted};
+use crate::item::{Item, Items, LineItems, Omitted, Result};
 use crate::units::whole;
 
 const FORMAT: &str = "hkjc-odds";
@@ -22,15 +20,13 @@ const SCRATCHED: &str = "退出";
 
 /// Reads odds trends: a quote for each time. `ids` are JSON files of results or cards of the same races, which map the
 /// numbers of the runners to horses.
-#[must_use]
 pub fn hkjc_odds(paths: &[PathBuf], ids: &[PathBuf]) -> Items {
     let ids = ids.to_vec();
     files::import(paths, &["json"], move |files| {
         let (starters, items) = Starters::read(&ids);
         let quotes = json_array::elements(files).flat_map(move |(location, race)| {
             let mut out = LineItems::new(location);
-            let quoted = race.and_then(|race| starters.quote(&race, &mut out));
-            if let Err(reason) = quoted {
+            if let Err(reason) = race.and_then(|race| starters.quote(&race, &mut out)) {
                 out.reject(reason);
             }
             out.items
@@ -63,20 +59,14 @@ impl Starters {
     }
 
     /// Makes the quotes of a file. One invalid field rejects it.
-    fn quote(&self, file: &Map<String, Value>, out: &mut LineItems) -> Result<(), InputError> {
+    fn quote(&self, file: &Map<String, Value>, out: &mut LineItems) -> Result<()> {
         let file = Fields::root(file);
         let info = file.object("race_info")?.ok_or("race_info: is missing")?;
         let key = race_key(&info, ["race_date", "venue", "race_number"])?;
-        let RaceKey {
-            date,
-            venue,
-            race_number,
-        } = key.clone();
         // Instead of a race without betting the site shows another one.
         let page = info.text("source_url")?;
-        let is_page = page
-            .as_str()
-            .ends_with(&format!("/{date}/{venue}/{race_number}"));
+        let own_path = format!("/{}/{}/{}", key.date, key.venue, key.race_number);
+        let is_page = page.as_str().ends_with(&own_path);
         if !page.is_empty() && !is_page {
             let reason = format!("{page} is the page of another race than {key}");
             return Err(info.error("source_url", reason));
@@ -110,18 +100,11 @@ impl Starters {
         let mut first = quotes.first_entry().ok_or("horses_data: has no prices")?;
         first.get_mut().append(&mut scratched);
         for (time, runners) in quotes {
-            let venue = venue.clone();
-            let quote = OddsQuoted {
-                date,
-                venue,
-                race_number,
-                runners,
-            };
-            out.event(FORMAT, time, Event::OddsQuoted(quote));
+            let quote = race_event!(key.clone() => OddsQuoted { runners });
+            out.event(FORMAT, time, quote);
         }
-        [file, info]
-            .iter()
-            .for_each(|fields| fields.omit(&mut omitted));
+        file.omit(&mut omitted);
+        info.omit(&mut omitted);
         out.omit(omitted);
         Ok(())
     }
@@ -134,7 +117,7 @@ fn trend(
     key: &RaceKey,
     quotes: &mut Quotes,
     omitted: &mut Omitted,
-) -> Result<(), InputError> {
+) -> Result<()> {
     let mut last = None;
     for point in horse.objects("win_odds_trend")? {
         let time = point.parsed("time", |clock| time_of_meeting(key.date, clock))?;

@@ -1,22 +1,25 @@
 //! Results from JSON and CSV together: one result for each race, in which the JSON takes precedence, and its card.
 
 use std::collections::BTreeSet;
+use std::mem::take;
 use std::path::PathBuf;
 
-use events::{Event, Outcome, ResultRunner, Subject};
+use events::{Outcome, ResultRunner, Subject};
 
 use super::brand::same_name;
 use super::csv;
 use super::csv_race::{CsvRace, CsvRaces, CsvRow};
 use super::dividends;
-use super::hong_kong::{card_of_result, currency, midnight};
+use super::hong_kong::{card_of_result, midnight};
 use super::horse_ids::HorseIds;
 use super::json::{JsonRace, KEY, race_key};
+use crate::input::cells::Cells;
 use crate::input::fields::Fields;
 use crate::input::files;
 use crate::input::json_array::{self, JsonElement};
 use crate::input::repeats::Repeats;
-use crate::item::{InputError, Item, Items, LineItems};
+use crate::input::rows::{ReadRows, rows};
+use crate::item::{Item, Items, LineItems, Result};
 use crate::placing::Placing;
 
 const FORMAT: &str = "hkjc-results";
@@ -25,17 +28,33 @@ const FORMAT: &str = "hkjc-results";
 ///
 /// If both have a race the JSON takes precedence, and the CSV adds what the JSON lacks: the name of the race, its prize
 /// money and the runners without a placing. A race that only the CSV has is made of its rows.
-#[must_use]
 pub fn hkjc_results(paths: &[PathBuf]) -> Items {
     files::import(paths, &["json", "csv"], |paths| {
-        let (json, csv): (Vec<_>, Vec<_>) = paths
-            .into_iter()
-            .partition(|path| files::has_extension(path, "json"));
-        csv::read(csv, |races| {
-            let mut join = ResultsJoin::new(json, races);
-            Box::new(std::iter::from_fn(move || join.step()).flatten())
-        })
+        let is_json = |path: &PathBuf| files::has_extension(path, "json");
+        let (json, csv) = paths.into_iter().partition(is_json);
+        let races = CsvRaces::new();
+        rows(csv, HkjcResults { json, races })
     })
+}
+
+/// The JSON files, and the rows of the CSV so far.
+struct HkjcResults {
+    json: Vec<PathBuf>,
+    races: CsvRaces,
+}
+
+impl ReadRows for HkjcResults {
+    const REQUIRED: &'static [&'static str] = csv::REQUIRED;
+
+    fn row(&mut self, cells: &Cells, out: &mut LineItems) -> Result<()> {
+        csv::row(cells, &mut self.races, out)
+    }
+
+    fn finish(&mut self) -> Items {
+        let Self { json, races } = self;
+        let mut join = ResultsJoin::new(take(json), take(races));
+        Box::new(std::iter::from_fn(move || join.step()).flatten())
+    }
 }
 
 /// The JSON race by race. The CSV is held whole, by race.
@@ -55,8 +74,7 @@ impl ResultsJoin {
         let mut keys = BTreeSet::new();
         if !races.is_empty() {
             // Races that cannot be read are rejected by the second reading.
-            let elements = json_array::elements(json.clone());
-            for race in elements.filter_map(|(_, race)| race.ok()) {
+            for race in json_array::elements(json.clone()).filter_map(|(_, race)| race.ok()) {
                 ids.add(&race);
                 keys.extend(race_key(&Fields::root(&race), KEY).ok());
             }
@@ -77,10 +95,8 @@ impl ResultsJoin {
             return self.rest();
         };
         let race = race.and_then(|race| JsonRace::read(&race, &location));
-        Some(match race {
-            Ok(race) => self.race(race),
-            Err(reason) => vec![location.rejected(reason)],
-        })
+        let rejected = |reason| vec![location.rejected(reason)];
+        Some(race.map_or_else(rejected, |race| self.race(race)))
     }
 
     fn race(&mut self, mut race: JsonRace) -> Vec<Item> {
@@ -100,12 +116,10 @@ impl ResultsJoin {
         let mut out = LineItems::new(race.rows.location.clone());
         let key = race.rows.key.clone();
         out.omit(race.omitted());
-        let of_race = race
-            .rows
-            .items((FORMAT, time), card_of_result(), &mut self.repeats);
+        let (rows, card) = (race.rows, card_of_result());
+        let of_race = rows.items((FORMAT, time), card, &mut self.repeats);
         if !race.dividends.is_empty() && of_race.iter().any(|item| matches!(item, Item::Event(_))) {
-            let declared = dividends::declared(key, currency(), race.dividends);
-            let declared = Event::DividendsDeclared(declared);
+            let declared = dividends::declared(key, race.dividends);
             let declared = out.location.event(FORMAT, time, declared);
             (self.repeats).push("statement of dividends", declared, &mut out);
         }
@@ -149,31 +163,22 @@ impl JsonRace {
 
     /// The runner that a row is about: by brand, else by name, which is unique within a race.
     fn index(&self, row: &CsvRow, count: usize) -> Option<usize> {
-        let has_brand = |brands: &BTreeSet<String>| brands.contains(&row.runner.brand);
-        let name = row.runner.name.as_str();
+        let (brand, name) = row.brand_and_name();
+        let has_brand = |brands: &BTreeSet<String>| brands.contains(brand);
         let by_brand = self.brands.iter().position(has_brand);
         let mut runners = self.rows.runners[..count].iter();
         by_brand.or_else(|| runners.position(|(_, r)| same_name(r.horse_name.as_str(), name)))
     }
 
     /// Adds a runner that the JSON does not have, usually one without a placing.
-    fn append(
-        &mut self,
-        row: &CsvRow,
-        ids: &HorseIds,
-        out: &mut LineItems,
-    ) -> Result<(), InputError> {
-        let runner = row.runner.clone().row(ids, out)?;
+    fn append(&mut self, row: &CsvRow, ids: &HorseIds, out: &mut LineItems) -> Result<()> {
+        let runner = row.identified(ids, out)?;
         if self.rows.has(&runner.horse_no) {
             return Err(format!("{} is already in this race", runner.horse_no).into());
         }
         let runners = &mut self.rows.runners;
-        if let Placing::At {
-            position,
-            dead_heat,
-        } = row.runner.placing
-        {
-            let name = &row.runner.name;
+        if let Placing::At(position, dead_heat) = row.placing {
+            let name = &row.runner.horse_name;
             let mut others = runners.iter();
             if !dead_heat && others.any(|(_, r)| r.position == Some(position)) {
                 let other = format!("the JSON, which has another runner in position {position}");
@@ -188,41 +193,34 @@ impl JsonRace {
 
 /// Compares a row with the runner of the JSON, and adds what the JSON lacks.
 fn amend(runner: &mut ResultRunner, row: &CsvRow, out: &mut LineItems) {
-    let (position, outcome) = row.runner.placing.clone().split();
-    let figures = match &row.runner.figures {
-        Ok(figures) => figures,
-        Err(reason) => {
-            out.note(format!(
-                "{reason}: ignored, because the JSON has this runner"
-            ));
-            return;
-        }
-    };
-    runner.margin = runner.margin.or(figures.margin);
-    runner.body_weight = runner.body_weight.or(figures.body_weight);
-    if runner.running_positions.is_empty() {
-        (runner.running_positions).clone_from(&figures.running_positions);
-    }
-    runner.draw = runner.draw.or(figures.draw);
-    runner.weight = runner.weight.or(figures.weight);
-    if runner.position.is_none() && runner.outcome.is_none() {
-        runner.position = position;
-        runner.outcome = outcome;
-    } else if runner.position != position || runner.outcome != outcome {
-        let json = shown(runner.position, runner.outcome.as_ref());
-        let csv = shown(position, outcome.as_ref());
-        let name = &runner.horse_name;
-        out.note(format!(
-            "{name} is {csv} here and {json} in the JSON, which is kept"
+    if let Some(reason) = &row.fault {
+        return out.note(format!(
+            "{reason}: ignored, because the JSON has this runner"
         ));
+    }
+    let csv = &row.runner;
+    runner.margin = runner.margin.or(csv.margin);
+    runner.body_weight = runner.body_weight.or(csv.body_weight);
+    if runner.running_positions.is_empty() {
+        (runner.running_positions).clone_from(&csv.running_positions);
+    }
+    runner.draw = runner.draw.or(csv.draw);
+    runner.weight = runner.weight.or(csv.weight);
+    if runner.position.is_none() && runner.outcome.is_none() {
+        runner.position = csv.position;
+        runner.outcome.clone_from(&csv.outcome);
+    } else if runner.position != csv.position || runner.outcome != csv.outcome {
+        let [csv, json] = [csv, &*runner].map(placing);
+        let name = &runner.horse_name;
+        let reason = format!("{name} is {csv} here and {json} in the JSON, which is kept");
+        out.note(reason);
     }
 }
 
-fn shown(position: Option<u16>, outcome: Option<&Outcome>) -> String {
-    let position = position.map(|position| position.to_string());
-    position
-        .or_else(|| outcome.map(Outcome::to_string))
-        .unwrap_or_default()
+fn placing(runner: &ResultRunner) -> String {
+    let outcome = runner.outcome.as_ref().map(Outcome::to_string);
+    let position = runner.position.map(|position| position.to_string());
+    position.or(outcome).unwrap_or_default()
 }
 
 #[cfg(test)]

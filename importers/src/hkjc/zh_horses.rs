@@ -18,7 +18,7 @@ use crate::input::cells::Cells;
 use crate::input::files;
 use crate::input::repeats::Repeats;
 use crate::input::rows::{ReadRows, rows};
-use crate::item::{InputError, Item, Items, LineItems};
+use crate::item::{Item, Items, LineItems, Result};
 use crate::units::money;
 
 const FORMAT: &str = "hkjc-zh-horses";
@@ -27,7 +27,6 @@ const FORMAT: &str = "hkjc-zh-horses";
 ///
 /// `ids` are JSON files of results or cards that map brands to horses. `results_in_log` are the results in
 /// Chinese that the log has: the careers of the file include them, and those of the log must not.
-#[must_use]
 pub fn hkjc_zh_horses(paths: &[PathBuf], ids: &[PathBuf], results_in_log: &[PathBuf]) -> Items {
     let ids = ids.to_vec();
     let results_in_log = results_in_log.to_vec();
@@ -110,7 +109,7 @@ const RECORD: [&str; 2] = ["冠-亞-季-總出賽次數", "冠-亞-季-總出賽
 impl ReadRows for ZhHorses {
     const REQUIRED: &'static [&'static str] = &["name", "出生地", "毛色___性別", "馬主"];
 
-    fn row(&mut self, cells: &Cells, out: &mut LineItems) -> Result<(), InputError> {
+    fn row(&mut self, cells: &Cells, out: &mut LineItems) -> Result<()> {
         let as_of = cells.optional("profile_last_scraped", RacingDate::parse)?;
         let horse = Event::HorseRegistered(self.horse(cells, as_of, out)?);
         self.translator.note(out);
@@ -129,7 +128,7 @@ impl ZhHorses {
         cells: &Cells,
         as_of: Option<RacingDate>,
         out: &mut LineItems,
-    ) -> Result<HorseRegistered, InputError> {
+    ) -> Result<HorseRegistered> {
         let (name, brand) = cells.parsed("name", name_brand_and_status)?;
         let last_race = cells.optional("last_race_date", RacingDate::parse)?;
         let last_race = last_race.or(as_of);
@@ -166,17 +165,13 @@ impl ZhHorses {
 }
 
 /// The career before the first race in the log. Results in Chinese have no stakes, so the stakes are those of the file.
-fn career(
-    cells: &Cells,
-    in_log: Option<&RaceRecord>,
-    out: &mut LineItems,
-) -> Result<Option<Career>, InputError> {
+fn career(cells: &Cells, log: Option<&RaceRecord>, out: &mut LineItems) -> Result<Option<Career>> {
     let Some((record, counts)) = cells.first(&RECORD, counts)? else {
         return Ok(None);
     };
     let [wins, seconds, thirds, starts] = counts;
     let stakes = cells.first(&STAKES, money)?;
-    let in_log = in_log.map(|record| record.career).unwrap_or_default();
+    let in_log = log.map(|record| record.career).unwrap_or_default();
     let before = || {
         Some(Career {
             starts: starts.checked_sub(in_log.starts)?,

@@ -5,24 +5,24 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use events::{
-    DeclaredRunner, FinishTime, Names, Odds, ParseError, RaceKey, RaceNumber, RacingDate,
-    ResultRunner, Text,
+    DeclaredRunner, FinishTime, Names, Odds, ParseError, RaceDeclared, RaceKey, RaceNumber,
+    RacingDate, ResultRunner, Text,
 };
 
 use super::brand::name_and_brand;
 use super::course::surface_and_course;
-use super::hong_kong::{self, positions, prize, venue_name};
+use super::hong_kong::{self, positions, venue_name};
 use super::horse_ids::HorseIds;
 use super::zh_words::{ALL_WEATHER, Translator, chinese, margin, venue};
 use crate::input::cells::Cells;
 use crate::input::csv_table::CsvTable;
 use crate::input::files;
-use crate::input::race_heading::RaceHeading;
+use crate::input::race_heading::{RaceHeading, known};
 use crate::input::race_parts::RaceParts;
 use crate::input::race_rows::{RaceRows, known_number};
 use crate::input::repeats::Repeats;
 use crate::input::rows::{ReadRows, open, rows};
-use crate::item::{InputError, Items, LineItems, Location};
+use crate::item::{Items, LineItems, Location, Result};
 use crate::placing::Placing;
 use crate::units::seconds;
 
@@ -32,7 +32,6 @@ const FORMAT: &str = "hkjc-zh-results";
 ///
 /// `ids` are JSON files of results or cards that map brands to horses. A brand that they do not have is the
 /// horse's number.
-#[must_use]
 pub fn hkjc_zh_results(paths: &[PathBuf], ids: &[PathBuf]) -> Items {
     let paths = paths.to_vec();
     let ids = ids.to_vec();
@@ -47,15 +46,12 @@ pub fn hkjc_zh_results(paths: &[PathBuf], ids: &[PathBuf]) -> Items {
 pub(crate) fn results(paths: &[PathBuf], ids: Arc<HorseIds>) -> Items {
     let results = ZhResults {
         ids,
-        translator: Translator::default(),
-        day: None,
-        races: BTreeMap::new(),
-        parts: RaceParts::default(),
-        repeats: Repeats::default(),
+        ..ZhResults::default()
     };
     files::import(paths, &["csv"], |files| rows(files, results))
 }
 
+#[derive(Default)]
 struct ZhResults {
     ids: Arc<HorseIds>,
     translator: Translator,
@@ -68,25 +64,15 @@ struct ZhResults {
 }
 
 impl ReadRows for ZhResults {
+    #[rustfmt::skip]
     const REQUIRED: &'static [&'static str] = &[
-        "date",
-        "venue",
-        "race_no",
-        "race_name",
-        "place",
-        "horse_name",
-        "jockey",
-        "trainer",
-        "finish_time",
-        "win_odds",
+        "date", "venue", "race_no", "race_name", "place", "horse_name", "jockey", "trainer", "finish_time", "win_odds",
     ];
 
     fn begin(&mut self, file: &Location, table: CsvTable) -> CsvTable {
         let mut parts = RaceParts::default();
-        for (line, cells) in open(&file.file, Self::REQUIRED)
-            .into_iter()
-            .flat_map(|f| f.1)
-        {
+        let opened = open(&file.file, Self::REQUIRED).into_iter();
+        for (line, cells) in opened.flat_map(|(_, rows)| rows) {
             if let Ok(cells) = cells
                 && let Ok(key) = race_key(&cells)
             {
@@ -97,7 +83,7 @@ impl ReadRows for ZhResults {
         table
     }
 
-    fn row(&mut self, cells: &Cells, out: &mut LineItems) -> Result<(), InputError> {
+    fn row(&mut self, cells: &Cells, out: &mut LineItems) -> Result<()> {
         let key = race_key(cells)?;
         let is_read = self.parts.is_read(&key, out.location.line);
         if !is_read.map_err(|reason| format!("{key}: {reason}"))? {
@@ -132,41 +118,40 @@ impl ZhResults {
         }
     }
 
-    fn heading(&mut self, cells: &Cells, key: &RaceKey) -> Result<RaceHeading, InputError> {
+    fn heading(&mut self, cells: &Cells, key: &RaceKey) -> Result<RaceHeading> {
         let track = cells.text("course")?;
         let (surface, course) = surface_and_course(track.as_str())?;
         let translator = &mut self.translator;
         let race_name = cells.text("race_name")?;
-        Ok(RaceHeading {
+        let going = cells.parsed("going", |text| translator.going(text, track.as_str()))?;
+        let prize = cells.whole("prize_hkd")?;
+        let sectionals = cells.optional("sectional_times_header", sectionals)?;
+        let card = RaceDeclared {
             venue_name: venue_name(&key.venue),
             venue_names: cells.parsed("venue", venue_names)?,
-            race_names: chinese(&race_name),
+            names: chinese(&race_name),
             race_name,
-            going: cells.parsed("going", |text| translator.going(text, track.as_str()))?,
+            going: known(going),
             distance: cells.whole("distance_m")?.unwrap_or(0),
             class: cells.parsed("race_class", |text| translator.class(text))?,
-            surface,
-            course,
-            rating_band: cells.text("rating_range")?,
-            prize: prize(cells.whole("prize_hkd")?),
-            sectionals: cells
-                .optional("sectional_times_header", sectionals)?
-                .unwrap_or_default(),
-            ..RaceHeading::default()
-        })
+            surface: known(surface),
+            course: known(course),
+            rating_band: known(cells.text("rating_range")?),
+            prize,
+            prize_currency: prize.map(|_| hong_kong::currency()),
+            ..RaceDeclared::of(key.clone())
+        };
+        let sectionals = sectionals.unwrap_or_default();
+        Ok(RaceHeading { card, sectionals })
     }
 
-    fn runner(
-        &self,
-        cells: &Cells,
-        day: RacingDate,
-        out: &mut LineItems,
-    ) -> Result<ResultRunner, InputError> {
+    fn runner(&self, cells: &Cells, day: RacingDate, out: &mut LineItems) -> Result<ResultRunner> {
         let (name, brand) = cells.parsed("horse_name", name_and_brand)?;
         let names = chinese(&name);
         let (horse_no, horse_name) = self.ids.horse_on(&brand, name, Some(day), out)?;
         let (jockey, trainer) = (cells.text("jockey")?, cells.text("trainer")?);
         let (position, outcome) = cells.parsed("place", placing)?.split();
+        let running_positions = cells.optional("running_position", positions)?;
         Ok(ResultRunner {
             horse_name,
             names,
@@ -182,9 +167,7 @@ impl ZhResults {
             finish_time: cells.optional("finish_time", FinishTime::parse)?,
             win_odds: cells.optional("win_odds", Odds::parse)?,
             margin: cells.optional("lbw", margin)?,
-            running_positions: cells
-                .optional("running_position", positions)?
-                .unwrap_or_default(),
+            running_positions: running_positions.unwrap_or_default(),
             body_weight: cells.whole("declared_wt_lbs")?,
             ..ResultRunner::of(horse_no)
         })
@@ -201,7 +184,7 @@ fn sectionals(text: &str) -> Result<Vec<FinishTime>, ParseError> {
     text.split_whitespace().map(seconds).collect()
 }
 
-fn race_key(cells: &Cells) -> Result<RaceKey, InputError> {
+fn race_key(cells: &Cells) -> Result<RaceKey> {
     Ok(RaceKey {
         date: cells.parsed("date", RacingDate::parse)?,
         venue: cells.parsed("venue", venue)?,

@@ -7,12 +7,8 @@ use events::{LanguageTag, Margin, Names, ParseError, Text, VenueCode};
 use crate::item::LineItems;
 
 /// Racecourses. The all-weather track is at Sha Tin.
-const VENUES: [(&str, &str); 4] = [
-    ("沙田", "ST"),
-    ("沙田全天候", "ST"),
-    ("跑馬地", "HV"),
-    ("從化", "CH"),
-];
+#[rustfmt::skip]
+const VENUES: [(&str, &str); 4] = [("沙田", "ST"), ("沙田全天候", "ST"), ("跑馬地", "HV"), ("從化", "CH")];
 
 /// Countries, with the codes of the English profiles.
 #[rustfmt::skip]
@@ -28,12 +24,8 @@ const COLOURS: [(&str, &str); 8] = [
     ("沙", "Roan"), ("白", "White"),
 ];
 
-const SEXES: [(&str, &str); 4] = [
-    ("閹", "Gelding"),
-    ("雄", "Horse"),
-    ("雌", "Mare"),
-    ("隱睪", "Rig"),
-];
+#[rustfmt::skip]
+const SEXES: [(&str, &str); 4] = [("閹", "Gelding"), ("雄", "Horse"), ("雌", "Mare"), ("隱睪", "Rig")];
 
 #[rustfmt::skip]
 const GOINGS: [(&str, &str); 12] = [
@@ -134,8 +126,7 @@ pub(crate) fn margin(text: &str) -> Result<Margin, ParseError> {
 
 /// A name that the Chinese pages have, as one in that language.
 pub(crate) fn chinese(name: &Text) -> Names {
-    let language = LanguageTag::parse("zh-Hant").expect("a tag");
-    Names::of(language, name)
+    Names::of(LanguageTag::parse("zh-Hant").expect("a tag"), name)
 }
 
 /// The code of a racecourse.

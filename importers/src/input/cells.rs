@@ -10,11 +10,10 @@ use csv::StringRecord;
 use events::{ParseError, Text, cut_reason};
 
 use crate::input::fields::NOT_KNOWN;
-use crate::item::{InputError, Omitted};
+use crate::item::{InputError, Omitted, Result};
 use crate::units;
 
 /// The columns of a file.
-#[derive(Debug)]
 pub(crate) struct Columns {
     pub(crate) names: Vec<String>,
     by_name: HashMap<String, usize>,
@@ -43,15 +42,13 @@ impl Columns {
             "" => "(unnamed)".to_owned(),
             name => cut_reason(name),
         };
-        omitted
-            .map(|((name, _), known)| (shown(name), *known))
-            .collect()
+        let omitted = omitted.map(|((name, _), known)| (shown(name), *known));
+        omitted.collect()
     }
 }
 
 /// A row. A cell that is empty, a dash or `---`, or whose column the file does not have, is not known. Of the column
 /// `off|time` the file may have either name; the first one takes precedence.
-#[derive(Debug)]
 pub(crate) struct Cells {
     pub(crate) columns: Arc<Columns>,
     pub(crate) record: StringRecord,
@@ -81,7 +78,7 @@ impl Cells {
         &self,
         column: &str,
         parse: impl FnOnce(&str) -> Result<T, ParseError>,
-    ) -> Result<T, InputError> {
+    ) -> Result<T> {
         parse(self.get(column)).map_err(|error| self.error(column, error))
     }
 
@@ -89,7 +86,7 @@ impl Cells {
         &self,
         column: &str,
         parse: impl FnOnce(&str) -> Result<T, ParseError>,
-    ) -> Result<Option<T>, InputError> {
+    ) -> Result<Option<T>> {
         match self.get(column) {
             text if !is_known(text) => Ok(None),
             _ => self.parsed(column, parse).map(Some),
@@ -109,18 +106,18 @@ impl Cells {
         &self,
         columns: &[&str],
         parse: impl Fn(&str) -> Result<T, ParseError>,
-    ) -> Result<Option<T>, InputError> {
+    ) -> Result<Option<T>> {
         let values = columns.iter().map(|column| self.optional(column, &parse));
         first(values.collect::<Vec<_>>())
     }
 
     /// A text, empty where it is not known.
-    pub(crate) fn text(&self, column: &str) -> Result<Text, InputError> {
+    pub(crate) fn text(&self, column: &str) -> Result<Text> {
         Ok(self.optional(column, Text::parse)?.unwrap_or_default())
     }
 
     /// A whole number, which may be written `12.0`.
-    pub(crate) fn whole<T: FromStr>(&self, column: &str) -> Result<Option<T>, InputError> {
+    pub(crate) fn whole<T: FromStr>(&self, column: &str) -> Result<Option<T>> {
         self.optional(column, |text| {
             units::whole(text.strip_suffix(".0").unwrap_or(text))
                 .ok_or_else(|| ParseError::new("a whole number in its range", text))
@@ -129,9 +126,7 @@ impl Cells {
 }
 
 /// The first value that is known of columns that state the same. The others have been read, too.
-pub(crate) fn first<T>(
-    values: impl IntoIterator<Item = Result<Option<T>, InputError>>,
-) -> Result<Option<T>, InputError> {
+pub(crate) fn first<T>(values: impl IntoIterator<Item = Result<Option<T>>>) -> Result<Option<T>> {
     values.into_iter().find_map(Result::transpose).transpose()
 }
 

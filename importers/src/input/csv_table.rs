@@ -7,7 +7,7 @@ use csv::{ByteRecord, ReaderBuilder, StringRecord};
 
 use crate::input::cells::{Cells, Columns};
 use crate::input::lines::{LineRules, Lines, TextLine};
-use crate::item::InputError;
+use crate::item::Result;
 
 /// A row of racing has under 10 KiB.
 const LINES: LineRules = LineRules {
@@ -29,10 +29,7 @@ impl CsvTable {
     ///
     /// # Errors
     /// Returns the reason if there is no header, or if columns are missing.
-    pub(crate) fn open(
-        file: Box<dyn BufRead + Send>,
-        required: &[&str],
-    ) -> Result<Self, InputError> {
+    pub(crate) fn open(file: Box<dyn BufRead + Send>, required: &[&str]) -> Result<Self> {
         let mut lines = Lines::new(file, LINES);
         let first = lines.next_filled().ok_or("the file is empty")?;
         if let Some(fault) = first.fault {
@@ -65,7 +62,7 @@ impl CsvTable {
         self
     }
 
-    fn record(&mut self, line: TextLine) -> Result<StringRecord, InputError> {
+    fn record(&mut self, line: TextLine) -> Result<StringRecord> {
         if let Some(fault) = line.fault {
             return Err(fault.to_string().into());
         }
@@ -89,7 +86,7 @@ impl CsvTable {
 
 impl Iterator for CsvTable {
     /// The line on which a row begins, and the row.
-    type Item = (u64, Result<Cells, InputError>);
+    type Item = (u64, Result<Cells>);
 
     fn next(&mut self) -> Option<Self::Item> {
         let line = self.lines.next_filled()?;
@@ -112,9 +109,7 @@ fn spanning<R: BufRead>(
     let mut text = first.text.clone();
     let mut read = Vec::new();
     while read.len() + 1 < RECORD_LINES_MAX {
-        let Some(next) = lines.next() else {
-            break;
-        };
+        let Some(next) = lines.next() else { break };
         text.push(b'\n');
         text.extend_from_slice(&next.text);
         let whole = next.fault.is_none() && !has_open_quote(&text);

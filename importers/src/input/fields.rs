@@ -6,13 +6,12 @@ use std::collections::BTreeSet;
 use events::{ParseError, Text, cut_reason};
 use serde_json::{Map, Value};
 
-use crate::item::{InputError, Omitted};
+use crate::item::{InputError, Omitted, Result};
 
 /// How files write that something is not known.
 pub(crate) const NOT_KNOWN: &str = "---";
 
 /// An object and the path to it. A field that is null counts as absent.
-#[derive(Debug)]
 pub(crate) struct Fields<'a> {
     map: &'a Map<String, Value>,
     path: String,
@@ -47,7 +46,7 @@ impl<'a> Fields<'a> {
     }
 
     /// The fields of an object, in their order.
-    pub(crate) fn object(&self, name: &str) -> Result<Option<Fields<'a>>, InputError> {
+    pub(crate) fn object(&self, name: &str) -> Result<Option<Fields<'a>>> {
         let object = self.converted(name, |value| {
             let map = value.as_object();
             map.ok_or_else(|| ParseError::new("an object", value))
@@ -61,7 +60,7 @@ impl<'a> Fields<'a> {
     }
 
     /// A list of whole numbers; empty where it is not known.
-    pub(crate) fn wholes<T: TryFrom<u64>>(&self, name: &str) -> Result<Vec<T>, InputError> {
+    pub(crate) fn wholes<T: TryFrom<u64>>(&self, name: &str) -> Result<Vec<T>> {
         let list = self.converted(name, |value| {
             let wrong = || ParseError::new("an array of whole numbers", value);
             let list = value.as_array().ok_or_else(wrong)?.iter();
@@ -71,7 +70,7 @@ impl<'a> Fields<'a> {
     }
 
     /// The objects of a required array.
-    pub(crate) fn objects(&self, name: &str) -> Result<Vec<Fields<'a>>, InputError> {
+    pub(crate) fn objects(&self, name: &str) -> Result<Vec<Fields<'a>>> {
         let list = self.required(name, |value| {
             let list = value.as_array();
             list.ok_or_else(|| ParseError::new("an array", value))
@@ -90,7 +89,7 @@ impl<'a> Fields<'a> {
         &self,
         name: &str,
         parse: impl Fn(&str) -> Result<T, ParseError>,
-    ) -> Result<T, InputError> {
+    ) -> Result<T> {
         self.required(name, |value| {
             let text = value.as_str();
             parse(text.ok_or_else(|| ParseError::new("a text", value))?)
@@ -98,7 +97,7 @@ impl<'a> Fields<'a> {
     }
 
     /// A text, empty where it is not known. A number is taken for its digits.
-    pub(crate) fn text(&self, name: &str) -> Result<Text, InputError> {
+    pub(crate) fn text(&self, name: &str) -> Result<Text> {
         let text = self.converted(name, |value| match value {
             Value::String(text) if text.trim() == NOT_KNOWN => Ok(Text::default()),
             Value::String(text) => Text::parse(text),
@@ -108,7 +107,7 @@ impl<'a> Fields<'a> {
         Ok(text.unwrap_or_default())
     }
 
-    pub(crate) fn whole<T: TryFrom<u64>>(&self, name: &str) -> Result<Option<T>, InputError> {
+    pub(crate) fn whole<T: TryFrom<u64>>(&self, name: &str) -> Result<Option<T>> {
         self.converted(name, |value| {
             whole(value).ok_or_else(|| ParseError::new("a whole number in its range", value))
         })
@@ -118,7 +117,7 @@ impl<'a> Fields<'a> {
         &self,
         name: &str,
         convert: impl FnOnce(f64) -> Result<T, ParseError>,
-    ) -> Result<Option<T>, InputError> {
+    ) -> Result<Option<T>> {
         self.converted(name, |value| {
             let number = value.as_f64();
             convert(number.ok_or_else(|| ParseError::new("a number", value))?)
@@ -144,7 +143,7 @@ impl<'a> Fields<'a> {
         &self,
         name: &str,
         convert: impl FnOnce(&'a Value) -> Result<T, ParseError>,
-    ) -> Result<Option<T>, InputError> {
+    ) -> Result<Option<T>> {
         let converted = self.optional(name).map(convert).transpose();
         converted.map_err(|error| self.error(name, error))
     }
@@ -153,9 +152,8 @@ impl<'a> Fields<'a> {
         &self,
         name: &str,
         convert: impl FnOnce(&'a Value) -> Result<T, ParseError>,
-    ) -> Result<T, InputError> {
-        self.converted(name, convert)?
-            .ok_or_else(|| self.error(name, "is missing"))
+    ) -> Result<T> {
+        (self.converted(name, convert)?).ok_or_else(|| self.error(name, "is missing"))
     }
 
     pub(crate) fn error(&self, name: &str, reason: impl std::fmt::Display) -> InputError {
@@ -164,16 +162,11 @@ impl<'a> Fields<'a> {
 }
 
 fn whole<T: TryFrom<u64>>(value: &Value) -> Option<T> {
-    let number = value.as_u64().or_else(|| whole_float(value.as_f64()?))?;
-    T::try_from(number).ok()
+    T::try_from(value.as_u64().or_else(|| whole_float(value.as_f64()?))?).ok()
 }
 
 fn whole_float(number: f64) -> Option<u64> {
     let whole = (0.0..=f64::from(u32::MAX)).contains(&number) && number.fract() == 0.0;
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "in range, whole"
-    )]
+    // In range, and whole.
     whole.then_some(number as u64)
 }

@@ -79,8 +79,7 @@ where
 }
 
 pub(crate) fn has_extension(path: &Path, extension: &str) -> bool {
-    path.extension()
-        .is_some_and(|e| e.eq_ignore_ascii_case(extension))
+    (path.extension()).is_some_and(|e| e.eq_ignore_ascii_case(extension))
 }
 
 /// The files in a folder and its folders, by name, without hidden ones; a rejection for what cannot be read.
@@ -88,10 +87,8 @@ fn files_in(folder: &Path) -> impl Iterator<Item = Result<PathBuf, Item>> {
     let is_hidden = |entry: &DirEntry| {
         entry.depth() > 0 && entry.file_name().as_encoded_bytes().starts_with(b".")
     };
-    let walk = WalkDir::new(folder)
-        .follow_links(true)
-        .max_depth(FOLDER_DEPTH_MAX + 1)
-        .sort_by_file_name();
+    let walk = WalkDir::new(folder).max_depth(FOLDER_DEPTH_MAX + 1);
+    let walk = walk.follow_links(true).sort_by_file_name();
     let entries = walk.into_iter().filter_entry(move |e| !is_hidden(e));
     entries.filter_map(move |entry| match entry {
         Ok(entry) if !entry.file_type().is_dir() => Some(Ok(entry.into_path())),
@@ -117,9 +114,8 @@ fn files_in(folder: &Path) -> impl Iterator<Item = Result<PathBuf, Item>> {
 /// Returns an I/O error, also if the file has more than [`FILE_BYTES_MAX`] bytes.
 pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    open(path)?
-        .take(FILE_BYTES_MAX + 1)
-        .read_to_end(&mut bytes)?;
+    let mut file = open(path)?.take(FILE_BYTES_MAX + 1);
+    file.read_to_end(&mut bytes)?;
     if bytes.len() as u64 > FILE_BYTES_MAX {
         let reason = format!("larger than {FILE_BYTES_MAX} bytes: split it");
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, reason));

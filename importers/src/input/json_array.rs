@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use serde_json::{Map, Value};
 
 use crate::input::files;
-use crate::item::{InputError, Location};
+use crate::item::{Location, Result};
 
 /// An object of an array, and where it begins.
-pub(crate) type JsonElement = (Location, Result<Map<String, Value>, InputError>);
+pub(crate) type JsonElement = (Location, Result<Map<String, Value>>);
 
 /// The objects of the arrays in some files; one error for a file that cannot be read.
 pub(crate) fn elements(files: Vec<PathBuf>) -> impl Iterator<Item = JsonElement> + Send {
@@ -24,7 +24,6 @@ pub(crate) fn elements(files: Vec<PathBuf>) -> impl Iterator<Item = JsonElement>
 
 /// Splits a file into the elements of its outermost array before anything is parsed, so that a broken element does not
 /// affect the others, and a truncated file loses only its end.
-#[derive(Debug)]
 struct JsonArray {
     bytes: Vec<u8>,
     at: usize,
@@ -41,7 +40,7 @@ enum ArrayState {
 }
 
 /// The line on which an element begins, or on which the file breaks, and the element.
-type Element = (u64, Result<Map<String, Value>, InputError>);
+type Element = (u64, Result<Map<String, Value>>);
 
 impl JsonArray {
     fn new(mut bytes: Vec<u8>) -> Self {
@@ -143,14 +142,12 @@ impl Iterator for JsonArray {
     }
 }
 
-fn parse(bytes: &[u8], line: u64) -> Result<Map<String, Value>, InputError> {
+fn parse(bytes: &[u8], line: u64) -> Result<Map<String, Value>> {
     serde_json::from_slice(bytes).map_err(|error| {
         let line = line + (error.line() as u64).saturating_sub(1);
         let message = error.to_string();
-        let message = message
-            .rfind(" at line ")
-            .map_or(message.as_str(), |end| &message[..end]);
-        format!("line {line}: {message}").into()
+        let end = message.rfind(" at line ").unwrap_or(message.len());
+        format!("line {line}: {}", &message[..end]).into()
     })
 }
 

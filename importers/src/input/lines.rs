@@ -32,9 +32,8 @@ pub(crate) struct LineRules {
     pub(crate) bytes_max: usize,
 }
 
-#[derive(Debug)]
 pub(crate) struct Lines<R> {
-    file: R,
+    pub(crate) file: R,
     rules: LineRules,
     number: u64,
     /// The last line ended with CR: an LF that follows belongs to it.
@@ -54,10 +53,6 @@ impl<R: BufRead> Lines<R> {
             ended: false,
             ahead: VecDeque::new(),
         }
-    }
-
-    pub(crate) fn file(&self) -> &R {
-        &self.file
     }
 
     /// Gives lines back, to be read again.
@@ -102,9 +97,8 @@ impl<R: BufRead> Lines<R> {
                 continue;
             }
             has_begun = true;
-            let end = bytes
-                .iter()
-                .position(|&b| b == b'\n' || (cr_ends && b == b'\r'));
+            let mut each = bytes.iter();
+            let end = each.position(|&b| b == b'\n' || (cr_ends && b == b'\r'));
             let piece = &bytes[..end.unwrap_or(bytes.len())];
             if line.text.len() + piece.len() > bytes_max {
                 line.fault = Some(LineFault::TooLong(bytes_max));

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::input::cells::Cells;
-use crate::item::InputError;
+use crate::item::Result;
 
 /// The races of a file: more than all of a country in a century.
 const RACES_MAX: usize = 1_000_000;
@@ -13,7 +13,6 @@ const ROWS_MAX: usize = 1_000;
 
 /// Where a file has the rows of its races. An importer reads a race, or all races of a day, until other rows begin;
 /// rows that come later would make another, mutilated result. Equal rows count once, wherever they are.
-#[derive(Debug)]
 pub(crate) struct RaceParts<G, R> {
     /// The race or the day of the last row, and how often it has changed.
     group: Option<G>,
@@ -23,7 +22,7 @@ pub(crate) struct RaceParts<G, R> {
 }
 
 /// The first part of a race.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct RacePart {
     changes: u64,
     first: u64,
@@ -60,9 +59,7 @@ impl<G: PartialEq, R: Eq + Hash> RaceParts<G, R> {
             changes: self.changes,
             first: line,
             last: line,
-            rows: Vec::new(),
-            is_repeated: false,
-            apart: None,
+            ..RacePart::default()
         });
         let mut hash = DefaultHasher::new();
         cells.record.iter().for_each(|cell| cell.hash(&mut hash));
@@ -81,8 +78,7 @@ impl<G: PartialEq, R: Eq + Hash> RaceParts<G, R> {
 
     /// Ends the file. Only the races with several parts are held from here on.
     pub(crate) fn finish(mut self) -> Self {
-        self.races
-            .retain(|_, part| part.is_repeated || part.apart.is_some());
+        (self.races).retain(|_, part| part.is_repeated || part.apart.is_some());
         self.races.shrink_to_fit();
         self
     }
@@ -91,7 +87,7 @@ impl<G: PartialEq, R: Eq + Hash> RaceParts<G, R> {
     ///
     /// # Errors
     /// Returns the reason for which the race is refused, for its first row only.
-    pub(crate) fn is_read(&self, race: &R, line: u64) -> Result<bool, InputError> {
+    pub(crate) fn is_read(&self, race: &R, line: u64) -> Result<bool> {
         if self.has_too_many {
             return Err(format!("the file has more than {RACES_MAX} races: split it").into());
         }

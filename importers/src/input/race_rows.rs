@@ -9,7 +9,7 @@ use events::{
 
 use crate::input::race_heading::RaceHeading;
 use crate::input::repeats::Repeats;
-use crate::item::{InputError, Item, LineItems, Location};
+use crate::item::{InputError, Item, LineItems, Location, Result};
 
 #[derive(Debug)]
 pub(crate) struct RaceRows {
@@ -46,7 +46,7 @@ impl RaceRows {
         runner: ResultRunner,
         card_runner: DeclaredRunner,
         out: &mut LineItems,
-    ) -> Result<(), InputError> {
+    ) -> Result<()> {
         let Self { key, runners, .. } = self;
         self.heading.compare(heading, key, &self.location, out);
         let horse_no = &runner.horse_no;
@@ -71,8 +71,9 @@ impl RaceRows {
         let is_start = |r: &ResultRunner| r.outcome.as_ref().is_none_or(Outcome::is_start);
         let on_card = runners.filter(|r| r.number.is_some() || is_start(r));
         let on_card = on_card.map(|r| declared(r, self.card_runners.get(&r.horse_no)));
-        let on_card = on_card.collect();
-        self.heading.clone().card(self.key.clone(), on_card)
+        let mut card = self.heading.card.clone();
+        card.runners = on_card.collect();
+        card
     }
 
     fn result(self) -> ResultDeclared {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::input::cells::Cells;
 use crate::input::csv_table::CsvTable;
 use crate::input::files;
-use crate::item::{InputError, Item, Items, LineItems, Location};
+use crate::item::{Item, Items, LineItems, Location, Result};
 
 /// An importer of CSV files row by row.
 pub(crate) trait ReadRows: Send + 'static {
@@ -21,7 +21,7 @@ pub(crate) trait ReadRows: Send + 'static {
     ///
     /// # Errors
     /// Returns the reason why the row is rejected.
-    fn row(&mut self, cells: &Cells, out: &mut LineItems) -> Result<(), InputError>;
+    fn row(&mut self, cells: &Cells, out: &mut LineItems) -> Result<()>;
 
     /// Ends a file.
     fn end(&mut self, _out: &mut LineItems) {}
@@ -36,22 +36,21 @@ pub(crate) trait ReadRows: Send + 'static {
 pub(crate) fn rows<R: ReadRows>(files: Vec<PathBuf>, reader: R) -> Items {
     let mut reading = RowReader {
         reader,
-        files: files.into_iter(),
+        files: Some(files.into_iter()),
         table: None,
         known: Vec::new(),
-        has_finished: false,
     };
     Box::new(std::iter::from_fn(move || reading.step()).flatten())
 }
 
 struct RowReader<R> {
     reader: R,
-    files: std::vec::IntoIter<PathBuf>,
+    /// `None` when the import has ended.
+    files: Option<std::vec::IntoIter<PathBuf>>,
     /// The open file.
     table: Option<(Location, CsvTable)>,
     /// The counts of its cells that are known, by column.
     known: Vec<u64>,
-    has_finished: bool,
 }
 
 impl<R: ReadRows> RowReader<R> {
@@ -60,13 +59,14 @@ impl<R: ReadRows> RowReader<R> {
         if self.table.is_some() {
             return Some(Box::new(self.row()?.into_iter()));
         }
-        if let Some(path) = self.files.next() {
-            return Some(Box::new(self.open(&path).into_iter()));
+        if let Some(path) = self.files.as_mut()?.next() {
+            let opened = open(&path, R::REQUIRED).map(|(file, rows)| {
+                let rows = self.reader.begin(&file, rows);
+                self.table = Some((file, rows));
+            });
+            return Some(Box::new(opened.err().into_iter()));
         }
-        if self.has_finished {
-            return None;
-        }
-        self.has_finished = true;
+        self.files = None;
         Some(self.reader.finish())
     }
 
@@ -92,18 +92,6 @@ impl<R: ReadRows> RowReader<R> {
             }
         }
         Some(out.items)
-    }
-
-    /// Returns why the file is rejected, if it is.
-    fn open(&mut self, path: &Path) -> Option<Item> {
-        match open(path, R::REQUIRED) {
-            Ok((file, rows)) => {
-                let rows = self.reader.begin(&file, rows);
-                self.table = Some((file, rows));
-                None
-            }
-            Err(item) => Some(item),
-        }
     }
 }
 

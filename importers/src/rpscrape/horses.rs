@@ -7,7 +7,7 @@ use events::{Currency, Event, HorseNo, HorseRegistered, ParseError, RacingDate, 
 use super::names;
 use super::values::{FORMAT, HORSE, date, midnight};
 use crate::input::cells::Cells;
-use crate::item::{InputError, Item, LineItems, Location};
+use crate::item::{Item, LineItems, Location, Result};
 use crate::units;
 
 #[derive(Debug, Default)]
@@ -18,13 +18,8 @@ pub(super) struct RpscrapeHorses {
 /// A horse as a row describes it.
 #[derive(Debug, Clone)]
 pub(super) struct RpscrapeHorse {
-    pub(super) horse_no: HorseNo,
-    pub(super) horse_name: Text,
-    pub(super) trainer: Text,
-    country: Text,
-    sex: Text,
-    pub(super) age: Option<u8>,
-    pub(super) owner: Text,
+    /// With the letter of its sex. The results state the currency of its stakes.
+    pub(super) horse: HorseRegistered,
     date: RacingDate,
     /// That of the runner.
     pub(super) prize: Option<(u64, Currency)>,
@@ -32,7 +27,7 @@ pub(super) struct RpscrapeHorse {
 }
 
 impl RpscrapeHorse {
-    pub(super) fn read(cells: &Cells, location: &Location) -> Result<Self, InputError> {
+    pub(super) fn read(cells: &Cells, location: &Location) -> Result<Self> {
         let full_name = cells.text(HORSE)?;
         let (name, country) = names::split_country(full_name.as_str());
         if !name.contains(char::is_alphanumeric) {
@@ -40,23 +35,31 @@ impl RpscrapeHorse {
         }
         let wrong = |error: ParseError| cells.error(HORSE, error);
         let id = cells.text("horse_id")?;
-        Ok(Self {
-            horse_no: names::horse_no(id.as_str(), name, country).map_err(wrong)?,
+        let horse_no = names::horse_no(id.as_str(), name, country).map_err(wrong)?;
+        let age = cells.whole("age")?;
+        let date = cells.parsed("date", date)?;
+        let horse = HorseRegistered {
             horse_name: Text::parse(name).map_err(wrong)?,
-            trainer: cells.text("trainer")?,
-            country: Text::parse(country).map_err(wrong)?,
+            country_of_origin: Text::parse(country).map_err(wrong)?,
             sex: cells.text("sex")?,
-            age: cells.whole("age")?,
+            age,
+            age_as_of: age.map(|_| date),
+            trainer: cells.text("trainer")?,
             owner: cells.text("owner")?,
-            date: cells.parsed("date", date)?,
+            ..HorseRegistered::of(horse_no)
+        };
+        Ok(Self {
+            horse,
+            date,
             prize: prize(cells)?,
             location: location.clone(),
         })
     }
 
     fn register(self) -> Vec<Item> {
-        let mut out = LineItems::new(self.location.clone());
-        let sex = match self.sex.as_str() {
+        let mut out = LineItems::new(self.location);
+        let mut horse = self.horse;
+        let sex = match horse.sex.as_str() {
             "" => "",
             "C" => "Colt",
             "F" => "Filly",
@@ -65,23 +68,12 @@ impl RpscrapeHorse {
             "M" => "Mare",
             "R" => "Rig",
             sex => {
-                let name = &self.horse_name;
+                let name = &horse.horse_name;
                 out.note(format!("{name}: no word is known for the sex {sex}"));
                 sex
             }
         };
-        let sex = Text::parse(sex).expect("a word is a text");
-        let horse = HorseRegistered {
-            horse_name: self.horse_name,
-            country_of_origin: self.country,
-            sex,
-            age: self.age,
-            age_as_of: self.age.map(|_| self.date),
-            trainer: self.trainer,
-            owner: self.owner,
-            // The results state the currency.
-            ..HorseRegistered::of(self.horse_no)
-        };
+        horse.sex = Text::parse(sex).expect("a word is a text");
         out.event(FORMAT, midnight(self.date), Event::HorseRegistered(horse));
         out.items
     }
@@ -89,7 +81,7 @@ impl RpscrapeHorse {
 
 /// A prize, in the currency of its sign, else of the region: the source of the files has Irish prizes in euros, and all
 /// others in pounds.
-fn prize(cells: &Cells) -> Result<Option<(u64, Currency)>, InputError> {
+fn prize(cells: &Cells) -> Result<Option<(u64, Currency)>> {
     let Some((amount, sign)) = cells.first(&["prize", "prize(£)"], units::money)? else {
         return Ok(None);
     };
@@ -106,9 +98,10 @@ fn prize(cells: &Cells) -> Result<Option<(u64, Currency)>, InputError> {
 impl RpscrapeHorses {
     /// Adds a row. The row of the latest day is kept; of one day the row that was read last.
     pub(super) fn add(&mut self, row: RpscrapeHorse) {
-        let known = self.by_no.get(&row.horse_no);
+        let horse_no = row.horse.horse_no.clone();
+        let known = self.by_no.get(&horse_no);
         if known.is_none_or(|known| known.date <= row.date) {
-            self.by_no.insert(row.horse_no.clone(), row);
+            self.by_no.insert(horse_no, row);
         }
     }
 

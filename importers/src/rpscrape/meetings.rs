@@ -8,7 +8,7 @@ use jiff::civil::Time;
 use jiff::tz::TimeZone;
 
 use super::values::OffClock;
-use crate::item::InputError;
+use crate::item::Result;
 
 /// A race as a file identifies it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -66,9 +66,8 @@ impl RpscrapeMeetings {
 
     /// Numbers the races, when all have been added.
     pub(super) fn number_races(&mut self) {
-        self.by_day
-            .values_mut()
-            .for_each(RpscrapeMeeting::number_races);
+        let meetings = self.by_day.values_mut();
+        meetings.for_each(RpscrapeMeeting::number_races);
     }
 
     fn meeting(&self, race: &RpscrapeRace) -> Option<&RpscrapeMeeting> {
@@ -77,7 +76,7 @@ impl RpscrapeMeetings {
 
     /// # Errors
     /// Returns an error if the race was not added, and if the order of the meeting's races is not clear.
-    pub(super) fn number_of(&self, race: &RpscrapeRace) -> Result<RaceNumber, InputError> {
+    pub(super) fn number_of(&self, race: &RpscrapeRace) -> Result<RaceNumber> {
         let meeting = self.meeting(race);
         if let Some(reason) = meeting.and_then(|meeting| meeting.unclear) {
             return Err(format!("off: the meeting's off times are {reason}").into());
@@ -102,8 +101,7 @@ impl RpscrapeMeetings {
     pub(super) fn off_time(&self, race: &RpscrapeRace, zone: &TimeZone) -> Option<Moment> {
         let meeting = self.meeting(race)?;
         let first = meeting.slots.first()?.off;
-        let cycle = meeting.cycle();
-        let after = (minutes(race.slot.off) - minutes(first)).rem_euclid(cycle);
+        let after = (minutes(race.slot.off) - minutes(first)).rem_euclid(meeting.cycle());
         let clock = race.date.civil().to_datetime(first);
         let clock = clock.checked_add(after.minutes()).ok()?;
         Some(clock.to_zoned(zone.clone()).ok()?.timestamp().into())
@@ -134,8 +132,7 @@ impl RpscrapeMeeting {
     fn number_races(&mut self) {
         let cycle = self.cycle();
         let at = |slot: &RaceSlot| minutes(slot.off) % cycle;
-        self.slots
-            .sort_by(|a, b| at(a).cmp(&at(b)).then_with(|| a.cmp(b)));
+        (self.slots).sort_by(|a, b| at(a).cmp(&at(b)).then_with(|| a.cmp(b)));
         let before_first = self.slots.last().map_or(0, |last| at(last) - cycle);
         let before = std::iter::once(before_first).chain(self.slots.iter().map(at));
         let pauses = self.slots.iter().zip(before);

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use events::{DeclaredRunner, RaceKey, ResultRunner};
+use events::{DeclaredRunner, RaceDeclared, RaceKey, ResultRunner};
 
 use self::horses::{RpscrapeHorse, RpscrapeHorses};
 use self::meetings::{RaceSlot, RpscrapeMeetings, RpscrapeRace};
@@ -27,14 +27,13 @@ use crate::input::race_parts::RaceParts;
 use crate::input::race_rows::{RaceRows, known_number};
 use crate::input::repeats::Repeats;
 use crate::input::rows::{self, ReadRows};
-use crate::item::{InputError, Items, LineItems, Location};
+use crate::item::{Items, LineItems, Location, Result};
 use crate::units;
 use crate::venue_code::venue_code;
 
 /// Reads results: a result and a card for each race, and at the end a registration for each horse.
 ///
 /// The files are read twice: the number of a race is known when all races of its meeting are.
-#[must_use]
 pub fn rpscrape(paths: &[PathBuf]) -> Items {
     files::import(paths, &["csv"], |paths| {
         let (meetings, horses, parts) = survey(&paths);
@@ -57,10 +56,8 @@ fn survey(paths: &[PathBuf]) -> (RpscrapeMeetings, RpscrapeHorses, FileParts) {
     let mut meetings = RpscrapeMeetings::default();
     let mut horses = RpscrapeHorses::default();
     let mut file_parts = FileParts::new();
-    let tables = paths
-        .iter()
-        .filter_map(|path| rows::open(path, REQUIRED).ok());
-    for (file, table) in tables {
+    let tables = paths.iter().map(|path| rows::open(path, REQUIRED));
+    for (file, table) in tables.flatten() {
         let mut parts = RaceParts::default();
         for (line, cells) in table.one_row_per_line() {
             let Ok(cells) = cells else { continue };
@@ -94,7 +91,7 @@ impl ReadRows for RpscrapeRaces {
         table.one_row_per_line()
     }
 
-    fn row(&mut self, cells: &Cells, out: &mut LineItems) -> Result<(), InputError> {
+    fn row(&mut self, cells: &Cells, out: &mut LineItems) -> Result<()> {
         let race = race(cells)?;
         if !self.is_read(&race, &out.location)? {
             return Ok(());
@@ -127,12 +124,11 @@ impl RpscrapeRaces {
     fn complete_race(&mut self, out: &mut LineItems) {
         if let Some((race, rows)) = self.open.take() {
             let stamp = (FORMAT, midnight(race.date));
-            out.items
-                .extend(rows.items(stamp, stamp, &mut self.repeats));
+            (out.items).extend(rows.items(stamp, stamp, &mut self.repeats));
         }
     }
 
-    fn key(&self, race: &RpscrapeRace) -> Result<RaceKey, InputError> {
+    fn key(&self, race: &RpscrapeRace) -> Result<RaceKey> {
         Ok(RaceKey {
             date: race.date,
             venue: race.venue.clone(),
@@ -141,7 +137,7 @@ impl RpscrapeRaces {
     }
 
     /// Whether a row is to be read. The first row of a race whose rows are apart is an error.
-    fn is_read(&self, race: &RpscrapeRace, row: &Location) -> Result<bool, InputError> {
+    fn is_read(&self, race: &RpscrapeRace, row: &Location) -> Result<bool> {
         let Some(parts) = self.parts.get(&row.file) else {
             return Ok(true);
         };
@@ -149,31 +145,28 @@ impl RpscrapeRaces {
         is_read.or_else(|reason| Err(format!("{}: {reason}", self.key(race)?).into()))
     }
 
-    fn heading(&self, cells: &Cells, race: &RpscrapeRace) -> Result<RaceHeading, InputError> {
+    fn heading(&self, cells: &Cells, race: &RpscrapeRace) -> Result<RaceHeading> {
         let zone = zone(cells.text("region")?.as_str());
-        Ok(RaceHeading {
-            going: cells.text("going")?,
-            surface: cells.text("surface")?,
-            rating_band: cells.text("rating_band")?,
+        Ok(RaceHeading::of(RaceDeclared {
+            going: known(cells.text("going")?),
+            surface: known(cells.text("surface")?),
+            rating_band: known(cells.text("rating_band")?),
             venue_name: Some(cells.text("course")?),
             race_name: cells.text(RACE_NAME)?,
             distance: distance(cells)?,
             class: class(cells)?,
             time_zone: zone.as_ref().and_then(time_zone_name),
             off_time: zone.and_then(|zone| self.meetings.off_time(race, &zone)),
-            ..RaceHeading::default()
-        })
+            ..RaceDeclared::of(self.key(race)?)
+        }))
     }
 }
 
 /// What a result has of a runner, and what only a card has.
-fn runner(
-    cells: &Cells,
-    out: &mut LineItems,
-) -> Result<(ResultRunner, DeclaredRunner), InputError> {
-    let horse = RpscrapeHorse::read(cells, &out.location)?;
+fn runner(cells: &Cells, out: &mut LineItems) -> Result<(ResultRunner, DeclaredRunner)> {
+    let RpscrapeHorse { horse, prize, .. } = RpscrapeHorse::read(cells, &out.location)?;
     let (position, outcome) = cells.parsed("pos", placing)?.split();
-    let (stakes, stakes_currency) = horse.prize.unzip();
+    let (stakes, stakes_currency) = prize.unzip();
     let card_runner = DeclaredRunner {
         rating: cells.whole("or")?,
         age: horse.age,
@@ -202,7 +195,7 @@ fn runner(
     Ok((runner, card_runner))
 }
 
-fn race(cells: &Cells) -> Result<RpscrapeRace, InputError> {
+fn race(cells: &Cells) -> Result<RpscrapeRace> {
     let race_id = cells.whole::<u64>("race_id")?.unwrap_or(0);
     let race_name = match race_id {
         0 => cells.text(RACE_NAME)?.to_string(),

@@ -22,11 +22,10 @@ pub(super) fn horse_no(horse_id: &str, name: &str, country: &str) -> Result<Hors
     const CHECKSUM_HEX: usize = 8;
     if !horse_id.is_empty() {
         let plain = horse_id.bytes().all(|b| b.is_ascii_digit());
-        return if plain {
-            HorseNo::parse(&format!("RP_{horse_id}"))
-        } else {
-            Err(ParseError::new("a horse's id is a number", horse_id))
-        };
+        if !plain {
+            return Err(ParseError::new("a horse's id is a number", horse_id));
+        }
+        return HorseNo::parse(&format!("RP_{horse_id}"));
     }
     let words = name.split(|c: char| !c.is_ascii_alphanumeric() && c != '\'' && c != '’');
     let words: Vec<String> = words

@@ -9,7 +9,7 @@ use jiff::fmt::strtime;
 use jiff::tz::{Offset, TimeZone};
 
 use crate::input::cells::{Cells, first};
-use crate::item::{InputError, LineItems};
+use crate::item::{LineItems, Result};
 use crate::placing::Placing;
 use crate::units;
 
@@ -93,13 +93,12 @@ pub(super) fn placing(text: &str) -> Result<Placing, ParseError> {
 pub(super) fn number(text: &str) -> Result<u16, ParseError> {
     let digits = text.trim_end_matches(".0");
     let digits = digits.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    digits
-        .parse()
-        .map_err(|_| ParseError::new("a saddle-cloth number", text))
+    let number = digits.parse().ok();
+    number.ok_or_else(|| ParseError::new("a saddle-cloth number", text))
 }
 
 /// Metres; 0 where it is not known. Exact columns come first: `dist` is rounded.
-pub(super) fn distance(cells: &Cells) -> Result<u32, InputError> {
+pub(super) fn distance(cells: &Cells) -> Result<u32> {
     let columns = [
         cells.whole("dist_m"),
         cells.optional("dist_y", units::yards),
@@ -110,26 +109,22 @@ pub(super) fn distance(cells: &Cells) -> Result<u32, InputError> {
 }
 
 /// The starting price. The fraction is exact, and the decimal was computed from it.
-pub(super) fn win_odds(cells: &Cells) -> Result<Option<Odds>, InputError> {
+pub(super) fn win_odds(cells: &Cells) -> Result<Option<Odds>> {
     let fraction = cells.optional("sp", units::starting_price);
-    first([
-        fraction.map(Option::flatten),
-        cells.optional("dec", Odds::parse),
-    ])
+    let decimal = cells.optional("dec", Odds::parse);
+    first([fraction.map(Option::flatten), decimal])
 }
 
 /// Without the column `off`, `time` is the off time of the race.
-pub(super) fn finish_time(cells: &Cells) -> Result<Option<FinishTime>, InputError> {
+pub(super) fn finish_time(cells: &Cells) -> Result<Option<FinishTime>> {
     let column = if cells.has("off") { "time" } else { "fin_time" };
-    first([
-        cells.optional(column, units::clock),
-        cells.optional("secs", units::seconds),
-    ])
+    let clock = cells.optional(column, units::clock);
+    first([clock, cells.optional("secs", units::seconds)])
 }
 
 /// How far a runner was behind the winner. The tool writes 0.05 for a nose, 0.1 for a short head, 0.3 for a neck; 0.2
 /// for a head and a short neck, 30 for a distance and 30 lengths, which are counted, as are sums of these.
-pub(super) fn margin(cells: &Cells, out: &mut LineItems) -> Result<Option<Margin>, InputError> {
+pub(super) fn margin(cells: &Cells, out: &mut LineItems) -> Result<Option<Margin>> {
     const COLUMN: &str = "ovr_btn";
     let lengths = cells.text(COLUMN)?;
     let margin = match lengths.as_str() {
@@ -147,7 +142,7 @@ pub(super) fn margin(cells: &Cells, out: &mut LineItems) -> Result<Option<Margin
 }
 
 /// The class and the pattern of a race: `Class 1, Group 2`.
-pub(super) fn class(cells: &Cells) -> Result<Text, InputError> {
+pub(super) fn class(cells: &Cells) -> Result<Text> {
     let class = cells.text("class")?;
     let pattern = cells.text("pattern")?;
     let class = match class.as_str() {

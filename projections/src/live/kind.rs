@@ -1,50 +1,36 @@
 //! [`LiveKind`]: the kinds of messages about a race.
 
 use serde::{Deserialize, Serialize};
+use strum::VariantArray;
 
-/// The kinds of messages of the live channel about a race, but for quotes.
+/// The kinds of messages of the live channel about a race, but for quotes. A variant has the name that is the value of
+/// `event` in its messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[derive(strum::IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case")]
 pub enum LiveKind {
     /// The odds board changed.
-    #[serde(rename = "odds_update")]
-    Odds,
+    OddsUpdate,
     /// The status of the race changed.
-    #[serde(rename = "status_update")]
-    Status,
+    StatusUpdate,
     /// A runner was withdrawn or reinstated, or has another rider.
-    #[serde(rename = "runner_update")]
-    Runner,
+    RunnerUpdate,
     /// A result was declared or voided.
-    #[serde(rename = "result_update")]
-    Result,
+    ResultUpdate,
     /// Dividends were declared.
-    #[serde(rename = "dividends_update")]
-    Dividends,
+    DividendsUpdate,
     /// The card or the going changed.
-    #[serde(rename = "card_update")]
-    Card,
+    CardUpdate,
 }
 
 impl LiveKind {
     /// Every kind.
-    pub const ALL: [Self; 6] = [
-        Self::Odds,
-        Self::Status,
-        Self::Runner,
-        Self::Result,
-        Self::Dividends,
-        Self::Card,
-    ];
+    pub const ALL: [Self; Self::VARIANTS.len()] =
+        *Self::VARIANTS.first_chunk().expect("its length");
 
     /// The value of `event` in the messages of this kind.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Odds => "odds_update",
-            Self::Status => "status_update",
-            Self::Runner => "runner_update",
-            Self::Result => "result_update",
-            Self::Dividends => "dividends_update",
-            Self::Card => "card_update",
-        }
+        self.into()
     }
 }

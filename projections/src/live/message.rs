@@ -9,9 +9,6 @@ use super::message_fields::{LogFields, MeetingFields};
 use crate::json::{self, JsonObject};
 use crate::odds_board::Board;
 use crate::race::Race;
-use crate::race_card::RacecardRace;
-use crate::race_dividends::MeetingRaceDividends;
-use crate::race_result::MeetingRaceResult;
 
 /// The event that a message publishes, and the race after it.
 pub(crate) struct MessageContext<'a> {
@@ -23,56 +20,59 @@ pub(crate) struct MessageContext<'a> {
 }
 
 impl MessageContext<'_> {
-    fn meeting(&self) -> MeetingFields<'_> {
-        MeetingFields::of(self.key, self.race)
+    /// A message of a kind.
+    pub(crate) fn message(&self, kind: LiveKind, content: impl Serialize) -> Vec<u8> {
+        let message = JsonObject::new().field("event", kind.as_str());
+        let fields = json::render(&RaceMessage {
+            meeting: MeetingFields::of(self.key, self.race),
+            content,
+            log: LogFields::of(self.recorded.into(), self.prev_seq),
+        });
+        message.fields_of(&fields).finish()
     }
+}
 
-    fn log(&self) -> LogFields {
-        LogFields::of(self.recorded.into(), self.prev_seq)
-    }
+/// The fields of a message after its `event`: what changed, and of which event.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct RaceMessage<'a, T> {
+    #[serde(flatten)]
+    meeting: MeetingFields<'a>,
+    #[serde(flatten)]
+    content: T,
+    #[serde(flatten)]
+    log: LogFields,
 }
 
 /// A rendered board as a message.
 pub(crate) fn odds_update(board: &[u8]) -> Vec<u8> {
-    let event = JsonObject::new().field("event", LiveKind::Odds.as_str());
+    let event = JsonObject::new().field("event", LiveKind::OddsUpdate.as_str());
     event.fields_of(board).finish()
 }
 
-/// The status of a race changed, or the reason for it.
+/// The status of a race.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct StatusUpdate<'a> {
-    #[schemars(extend("const" = "status_update"))]
-    event: &'a str,
-    #[serde(flatten)]
-    meeting: MeetingFields<'a>,
+pub(crate) struct ChangedStatus<'a> {
     /// The race's number.
     race_number: RaceNumber,
     /// The status of the race.
     status: RaceStatus,
     /// The reason; empty if none was given.
     reason: &'a str,
-    #[serde(flatten)]
-    log: LogFields,
 }
 
-pub(crate) fn status_update(context: &MessageContext<'_>) -> Vec<u8> {
-    json::render(&StatusUpdate {
-        event: LiveKind::Status.as_str(),
-        meeting: context.meeting(),
-        race_number: context.key.race_number,
-        status: context.race.status(),
-        reason: context.race.status_reason.as_str(),
-        log: context.log(),
-    })
+impl<'a> ChangedStatus<'a> {
+    pub(crate) fn of(context: &MessageContext<'a>) -> Self {
+        Self {
+            race_number: context.key.race_number,
+            status: context.race.status(),
+            reason: context.race.status_reason.as_str(),
+        }
+    }
 }
 
-/// A runner was withdrawn or reinstated, or has another rider.
+/// A runner after it was withdrawn or reinstated, or has another rider.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct RunnerUpdate<'a> {
-    #[schemars(extend("const" = "runner_update"))]
-    event: &'a str,
-    #[serde(flatten)]
-    meeting: MeetingFields<'a>,
+pub(crate) struct ChangedRunner<'a> {
     /// The race's number.
     race_number: RaceNumber,
     /// What changed.
@@ -90,8 +90,6 @@ pub(crate) struct RunnerUpdate<'a> {
     weight: u16,
     /// The reason; empty if none was given.
     reason: &'a str,
-    #[serde(flatten)]
-    log: LogFields,
 }
 
 /// The change that an event makes to a runner.
@@ -118,97 +116,21 @@ impl<'a> RunnerChange<'a> {
     }
 }
 
-pub(crate) fn runner_update(
-    context: &MessageContext<'_>,
-    board: &Board,
-    change: &RunnerChange<'_>,
-) -> Vec<u8> {
-    let (horse_name, number) = board.name_and_number(context.race, change.horse_no);
-    let (jockey, weight) = context.race.rider_of(change.horse_no);
-    json::render(&RunnerUpdate {
-        event: LiveKind::Runner.as_str(),
-        meeting: context.meeting(),
-        race_number: context.key.race_number,
-        change: change.change,
-        horse_no: change.horse_no,
-        horse_name,
-        number,
-        jockey,
-        weight,
-        reason: change.reason.map_or("", Text::as_str),
-        log: context.log(),
-    })
-}
-
-/// The card of a race after it was declared or replaced, or its going changed. Withdrawals, riders and statuses have
-/// messages of their own.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct CardUpdate<'a> {
-    #[schemars(extend("const" = "card_update"))]
-    event: &'a str,
-    #[serde(flatten)]
-    meeting: MeetingFields<'a>,
-    #[serde(flatten)]
-    card: RacecardRace<'a>,
-    #[serde(flatten)]
-    log: LogFields,
-}
-
-pub(crate) fn card_update(context: &MessageContext<'_>, card: RacecardRace<'_>) -> Vec<u8> {
-    json::render(&CardUpdate {
-        event: LiveKind::Card.as_str(),
-        meeting: context.meeting(),
-        card,
-        log: context.log(),
-    })
-}
-
-/// The result in force, after it was declared, amended or voided.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct ResultUpdate<'a> {
-    #[schemars(extend("const" = "result_update"))]
-    event: &'a str,
-    #[serde(flatten)]
-    meeting: MeetingFields<'a>,
-    #[serde(flatten)]
-    result: MeetingRaceResult<'a>,
-    #[serde(flatten)]
-    log: LogFields,
-}
-
-pub(crate) fn result_update(
-    context: &MessageContext<'_>,
-    result: MeetingRaceResult<'_>,
-) -> Vec<u8> {
-    json::render(&ResultUpdate {
-        event: LiveKind::Result.as_str(),
-        meeting: context.meeting(),
-        result,
-        log: context.log(),
-    })
-}
-
-/// The dividends in force, after they were declared or amended.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct DividendsUpdate<'a> {
-    #[schemars(extend("const" = "dividends_update"))]
-    event: &'a str,
-    #[serde(flatten)]
-    meeting: MeetingFields<'a>,
-    #[serde(flatten)]
-    dividends: MeetingRaceDividends<'a>,
-    #[serde(flatten)]
-    log: LogFields,
-}
-
-pub(crate) fn dividends_update(
-    context: &MessageContext<'_>,
-    dividends: MeetingRaceDividends<'_>,
-) -> Vec<u8> {
-    json::render(&DividendsUpdate {
-        event: LiveKind::Dividends.as_str(),
-        meeting: context.meeting(),
-        dividends,
-        log: context.log(),
-    })
+impl<'a> ChangedRunner<'a> {
+    /// `None` if the event changes no runner.
+    pub(crate) fn of(context: &MessageContext<'a>, board: &'a Board) -> Option<Self> {
+        let change = RunnerChange::of(&context.recorded.envelope.event)?;
+        let (horse_name, number) = board.name_and_number(context.race, change.horse_no);
+        let (jockey, weight) = context.race.rider_of(change.horse_no);
+        Some(Self {
+            race_number: context.key.race_number,
+            change: change.change,
+            horse_no: change.horse_no,
+            horse_name,
+            number,
+            jockey,
+            weight,
+            reason: change.reason.map_or("", Text::as_str),
+        })
+    }
 }

@@ -1,6 +1,6 @@
 //! [`MeetingFields`] and [`LogFields`], which all messages about a race have.
 
-use events::{RaceKey, RacingDate, VenueCode};
+use events::{Moment, RaceKey, RacingDate, VenueCode};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -22,11 +22,9 @@ pub(super) struct MeetingFields<'a> {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct LogFields {
     /// When it happened according to the feeder, RFC 3339.
-    #[schemars(extend("format" = "date-time"))]
-    timestamp: String,
+    timestamp: Moment,
     /// When the log stored it, RFC 3339, to the microsecond.
-    #[schemars(extend("format" = "date-time"))]
-    recorded_at: String,
+    recorded_at: Moment,
     /// The log sequence of the change.
     seq: u64,
     /// The `seq` of the previous message of the same `event` about the same race, and in a quote of the same source and
@@ -47,8 +45,8 @@ impl<'a> MeetingFields<'a> {
 impl LogFields {
     pub(super) fn of(event: EventTimes, prev_seq: u64) -> Self {
         Self {
-            timestamp: event.time.to_string(),
-            recorded_at: event.recorded_at.to_string(),
+            timestamp: event.time,
+            recorded_at: event.recorded_at,
             seq: event.seq,
             prev_seq,
         }

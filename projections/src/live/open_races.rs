@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use super::race::LiveRace;
 use super::update::{LiveBoard, LiveUpdate};
-use crate::store::{self, Store, StoreError};
+use crate::store::{self, Store, StoreResult};
 use crate::{keys, markets};
 
 /// The fields of a stored board that an update repeats.
@@ -26,8 +26,8 @@ struct ImageRunner {
 /// date, venue code and race number.
 ///
 /// # Errors
-/// Returns a [`StoreError`] if the store fails or a value in it is damaged.
-pub fn open_races(store: &Store) -> Result<Vec<LiveUpdate>, StoreError> {
+/// Returns a [`StoreError`](crate::StoreError) if the store fails or a value in it is damaged.
+pub fn open_races(store: &Store) -> StoreResult<Vec<LiveUpdate>> {
     let mut open = Vec::new();
     for mark in store.scan(keys::OPEN_RACES) {
         let (mark, _) = mark?;
@@ -43,7 +43,7 @@ pub(crate) fn races_open_between(
     store: &Store,
     from: RacingDate,
     to: RacingDate,
-) -> Result<Vec<RaceKey>, StoreError> {
+) -> StoreResult<Vec<RaceKey>> {
     let mut open = Vec::new();
     // There is none if `to` is before `from`.
     for board in store.range(&keys::boards_of(from), &keys::boards_of(to.max(from))) {
@@ -57,7 +57,7 @@ pub(crate) fn races_open_between(
 }
 
 /// The images of one race. A commit may happen between two reads, so the image of the board comes from one value.
-fn open_race(store: &Store, race: RaceKey) -> Result<Option<LiveUpdate>, StoreError> {
+fn open_race(store: &Store, race: RaceKey) -> StoreResult<Option<LiveUpdate>> {
     let key = keys::board(&race);
     let Some(board) = store.get(&key)? else {
         return Ok(None);

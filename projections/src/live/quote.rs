@@ -6,8 +6,7 @@ use serde::Serialize;
 
 use super::message_fields::{LogFields, MeetingFields};
 use crate::json;
-use crate::markets::{MarketKey, MarketPrice};
-use crate::odds_board::QuotedPrices;
+use crate::markets::MarketKey;
 use crate::quotes::{LatestQuote, PriceLine};
 use crate::race::Race;
 
@@ -37,16 +36,13 @@ impl LiveQuote {
         } else {
             br#","prices":["#
         };
-        let fields = json::render(&QuoteMessage {
+        let fields = json::render(&QuoteHead {
             event: "quote",
-            snapshot: None,
             meeting: MeetingFields::of(key, race),
             race_number: key.race_number,
             source: &market.source,
             market: &market.market,
             log: LogFields::of(latest.changed(), latest.prev_seq),
-            runners: None,
-            prices: None,
         });
         let fields = fields.strip_suffix(b"}").unwrap_or(&fields);
         Self {
@@ -69,15 +65,11 @@ pub fn quote_message<'a>(head: &[u8], prices: impl Iterator<Item = &'a Vec<u8>>)
     [head, &prices.join(&b","[..]), b"]}"].concat()
 }
 
-/// Prices of a source in a market: those that it has quoted, as they are after the quote.
+/// The fields of a message before its prices.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct QuoteMessage<'a> {
+pub(crate) struct QuoteHead<'a> {
     #[schemars(extend("const" = "quote"))]
     event: &'a str,
-    /// Only in a snapshot: these are all prices of the source in the market, whatever was sent before.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("type" = "boolean", "const" = true))]
-    snapshot: Option<bool>,
     #[serde(flatten)]
     meeting: MeetingFields<'a>,
     /// The race's number.
@@ -88,12 +80,4 @@ pub(crate) struct QuoteMessage<'a> {
     market: &'a PoolCode,
     #[serde(flatten)]
     log: LogFields,
-    /// Only of `win_place`: the quoted runners.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Vec<QuotedPrices<'a>>")]
-    runners: Option<Vec<QuotedPrices<'a>>>,
-    /// Only of another market: the quoted combinations.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Vec<MarketPrice<'a>>")]
-    prices: Option<Vec<MarketPrice<'a>>>,
 }

@@ -6,7 +6,7 @@ use events::{Envelope, Event, MarketQuoted, OddsQuoted, RaceKey, Recorded, Text}
 use serde::{Deserialize, Serialize};
 
 use super::kind::LiveKind;
-use super::message::{self, MessageContext, RunnerChange};
+use super::message::{self, ChangedRunner, ChangedStatus, MessageContext, RunnerChange};
 use super::quote::LiveQuote;
 use super::update::{LiveBoard, LiveMessage, LiveUpdate};
 use crate::effect::Effect;
@@ -115,8 +115,7 @@ impl LiveRace {
 
     /// All prices of all sources and markets.
     pub(crate) fn quotes(&self, key: &RaceKey) -> Vec<LiveQuote> {
-        let sources = self.board.sources();
-        let of_runners = sources.map(|OddsSource { source, .. }| {
+        let of_runners = self.board.sources().map(|OddsSource { source, .. }| {
             let quoted = self.board.quoted(source, None);
             Some((MarketKey::of_runners(source), quoted?))
         });
@@ -146,21 +145,21 @@ impl LiveRace {
         }
         let mut pending = Vec::new();
         if RunnerChange::of(event).is_some() {
-            pending.push(self.pending(LiveKind::Runner, recorded.seq));
+            pending.push(self.pending(LiveKind::RunnerUpdate, recorded.seq));
         }
         let is_card = matches!(event, Event::RaceDeclared(_) | Event::GoingChanged(_));
         if is_card && self.race.card.is_some() {
-            pending.push(self.pending(LiveKind::Card, recorded.seq));
+            pending.push(self.pending(LiveKind::CardUpdate, recorded.seq));
         }
         if matches!(effect, Effect::Stated { .. }) {
             let kind = match event {
-                Event::DividendsDeclared(_) => LiveKind::Dividends,
-                _ => LiveKind::Result,
+                Event::DividendsDeclared(_) => LiveKind::DividendsUpdate,
+                _ => LiveKind::ResultUpdate,
             };
             pending.push(self.pending(kind, recorded.seq));
         }
         if status != self.race.status() || reason != self.race.status_reason {
-            pending.push(self.pending(LiveKind::Status, recorded.seq));
+            pending.push(self.pending(LiveKind::StatusUpdate, recorded.seq));
         }
         let in_image = matches!(
             event,
@@ -182,7 +181,7 @@ impl LiveRace {
 
     fn pending_odds(&self) -> PendingMessage {
         PendingMessage {
-            kind: LiveKind::Odds,
+            kind: LiveKind::OddsUpdate,
             prev_seq: self.board.prev_seq,
         }
     }
@@ -246,25 +245,16 @@ impl LiveRace {
         context: &MessageContext<'_>,
         board: Option<&LiveBoard>,
     ) -> Option<Vec<u8>> {
-        match kind {
-            LiveKind::Odds => Some(message::odds_update(&board?.json)),
-            LiveKind::Status => Some(message::status_update(context)),
-            LiveKind::Runner => {
-                let change = RunnerChange::of(&context.recorded.envelope.event)?;
-                Some(message::runner_update(context, &self.board, &change))
+        let (key, race) = (context.key, context.race);
+        Some(match kind {
+            LiveKind::OddsUpdate => message::odds_update(&board?.json),
+            LiveKind::StatusUpdate => context.message(kind, ChangedStatus::of(context)),
+            LiveKind::RunnerUpdate => {
+                context.message(kind, ChangedRunner::of(context, &self.board)?)
             }
-            LiveKind::Result => {
-                let result = race_result::of(context.key, &self.race)?;
-                Some(message::result_update(context, result))
-            }
-            LiveKind::Card => {
-                let card = race_card::of(context.key, &self.race)?;
-                Some(message::card_update(context, card))
-            }
-            LiveKind::Dividends => {
-                let dividends = race_dividends::of(context.key, &self.race)?;
-                Some(message::dividends_update(context, dividends))
-            }
-        }
+            LiveKind::ResultUpdate => context.message(kind, race_result::of(key, race)?),
+            LiveKind::CardUpdate => context.message(kind, race_card::of(key, race)?),
+            LiveKind::DividendsUpdate => context.message(kind, race_dividends::of(key, race)?),
+        })
     }
 }

@@ -15,7 +15,7 @@ use crate::log_clock::LogClock;
 use crate::markets::Markets;
 use crate::odds_board::Board;
 use crate::source_rankings::SourceRankings;
-use crate::store::{Store, StoreError};
+use crate::store::{Store, StoreResult};
 use crate::stored_message::StoredMessage;
 use crate::{json, keys};
 
@@ -25,6 +25,11 @@ pub const REPLAY_MESSAGES_MAX: u64 = 32_768;
 /// The period of a sequence.
 pub(crate) fn replay_period(seq: u64) -> u64 {
     seq / REPLAY_MESSAGES_MAX
+}
+
+/// The first sequence that a replay in a period folds.
+fn begin_of(period: u64) -> u64 {
+    period.saturating_sub(1) * REPLAY_MESSAGES_MAX
 }
 
 /// A race as it is kept before its first message of a period.
@@ -52,23 +57,20 @@ impl RaceReplay {
     /// store. `None` if the log's clock stepped back, or sources were ranked, too often since.
     pub fn new(store: Arc<Store>, after: u64) -> Option<Self> {
         let checkpoint = store.checkpoint()?;
-        let replay = Self {
+        let period = replay_period(checkpoint.seq);
+        checkpoint.can_fold_after(begin_of(period)).then(|| Self {
             store,
-            period: replay_period(checkpoint.seq),
+            period,
             clock: checkpoint.clock,
             rankings: checkpoint.rankings,
             after,
             races: HashMap::new(),
-        };
-        let begins_at = replay.begins_at();
-        let is_exact =
-            replay.clock.knows_steps_after(begins_at) && replay.rankings.are_known_from(begins_at);
-        is_exact.then_some(replay)
+        })
     }
 
     /// The sequence of the first message that is to be folded.
     pub fn begins_at(&self) -> u64 {
-        self.period.saturating_sub(1) * REPLAY_MESSAGES_MAX
+        begin_of(self.period)
     }
 
     /// Folds the next message of a race. Returns its update if the message is after the sequence and changed the live
@@ -78,8 +80,8 @@ impl RaceReplay {
     /// each once. Messages of different races may come in any order.
     ///
     /// # Errors
-    /// Returns a [`StoreError`] if the store fails or is damaged.
-    pub fn fold(&mut self, message: StoredMessage<'_>) -> Result<Option<LiveUpdate>, StoreError> {
+    /// Returns a [`StoreError`](crate::StoreError) if the store fails or is damaged.
+    pub fn fold(&mut self, message: StoredMessage<'_>) -> StoreResult<Option<LiveUpdate>> {
         let Ok(recorded) = message.decode() else {
             return Ok(None);
         };
@@ -97,8 +99,7 @@ impl RaceReplay {
         Ok(match event {
             Event::OddsQuoted(quote) => {
                 let ranking = self.rankings.at(recorded.seq);
-                let folded = race.quote(&key, &recorded, quote, clock, ranking, live);
-                folded.1
+                race.quote(&key, &recorded, quote, clock, ranking, live).1
             }
             Event::MarketQuoted(quote) => race.quote_market(&key, &recorded, quote, clock, live).1,
             _ => race.fact(&key, &recorded, clock, live).1,
@@ -106,7 +107,7 @@ impl RaceReplay {
     }
 
     /// The state of a race before the first message that is to be folded.
-    fn load(&self, key: &RaceKey) -> Result<LiveRace, StoreError> {
+    fn load(&self, key: &RaceKey) -> StoreResult<LiveRace> {
         // Without a message in the earlier period, it is that before the later one.
         for period in [self.period.saturating_sub(1), self.period] {
             let state = self.store.read(&keys::replay_state(period, key))?;

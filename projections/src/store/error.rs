@@ -5,6 +5,9 @@ use std::path::PathBuf;
 
 use rustix::io::Errno;
 
+/// What a use of the store returns.
+pub(crate) type StoreResult<T> = Result<T, StoreError>;
+
 /// Why the store failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -65,10 +68,7 @@ impl StoreError {
     pub fn is_disk_full(&self) -> bool {
         match self {
             Self::DiskFull { .. } => true,
-            Self::Sled(sled::Error::Io(error)) => {
-                use io::ErrorKind::{QuotaExceeded, StorageFull};
-                [StorageFull, QuotaExceeded].contains(&error.kind())
-            }
+            Self::Sled(sled::Error::Io(error)) => is_full(error),
             _ => false,
         }
     }
@@ -87,18 +87,19 @@ impl StoreError {
 
 /// Other errors, such as a missing file or unreadable bytes, are damage of the store.
 fn is_of_disk(error: &io::Error) -> bool {
-    use io::ErrorKind::{
-        FileTooLarge, OutOfMemory, PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull,
-    };
+    use io::ErrorKind::{FileTooLarge, OutOfMemory, PermissionDenied, ReadOnlyFilesystem};
     let of_disk = [
         FileTooLarge,
         OutOfMemory,
         PermissionDenied,
-        QuotaExceeded,
         ReadOnlyFilesystem,
-        StorageFull,
     ];
-    of_disk.contains(&error.kind()) || is_too_many_files(error)
+    is_full(error) || of_disk.contains(&error.kind()) || is_too_many_files(error)
+}
+
+fn is_full(error: &io::Error) -> bool {
+    use io::ErrorKind::{QuotaExceeded, StorageFull};
+    [StorageFull, QuotaExceeded].contains(&error.kind())
 }
 
 /// Whether the process or the system has too many open files.

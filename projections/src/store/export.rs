@@ -7,16 +7,14 @@ use std::sync::atomic::Ordering;
 use events::cut_reason;
 
 use super::recount::compare;
-use super::{
-    CHECKPOINT, CHECKSUM_BYTES, Checkpoint, Store, StoreError, TreeBatch, parse, with_checksum,
-};
+use super::{CHECKPOINT, Checkpoint, Store, StoreError, StoreResult, TreeBatch, View, parse, view};
 use crate::digest::{Digest, EntryHash};
 use crate::{json, keys};
 
 /// What an export keeps of the changes of the commits meanwhile. A race day changes some megabytes of views in all.
 const CHANGES_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// A row of an export, in the form in which a store keeps it. To make it is half of the work of an import.
+/// A row of an export, in the form in which a store keeps it. To make it is much of the work of an import.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
     key: String,
@@ -26,9 +24,9 @@ pub struct Row {
 
 impl Row {
     /// A key and its value; `None` if an earlier row of the key was removed.
-    pub fn new(key: String, value: Option<&[u8]>) -> Self {
-        let hash = value.map(|value| EntryHash::of(key.as_bytes(), value));
-        let stored = value.map(|value| with_checksum(&key, value));
+    pub fn new(key: String, value: Option<Vec<u8>>) -> Self {
+        let hash = (value.as_ref()).map(|value| EntryHash::of(key.as_bytes(), value));
+        let stored = value.map(|value| view::stored(&key, value));
         Self { key, stored, hash }
     }
 }
@@ -95,7 +93,8 @@ impl Store {
         };
         read?;
         let running = running.unwrap_or_default();
-        let checkpoint = checkpoint.ok_or_else(no_checkpoint)?;
+        let is_empty = || corrupt(CHECKPOINT.to_owned(), "the store is empty");
+        let checkpoint = checkpoint.ok_or_else(is_empty)?;
         if running.is_too_large() {
             let max = CHANGES_BYTES_MAX;
             return Err(StoreError::TooManyChanges { max }.into());
@@ -140,7 +139,7 @@ impl StoreImport {
     /// # Errors
     /// Returns [`StoreError::Corrupt`] if the rows have another digest than the checkpoint, are in another order or
     /// follow it, or it is not one, [`StoreError::DiskFull`], and [`StoreError::Sled`] if sled fails.
-    pub fn add(&mut self, rows: Vec<Row>) -> Result<(), StoreError> {
+    pub fn add(&mut self, rows: Vec<Row>) -> StoreResult<()> {
         self.store.check_disk()?;
         let mut batch = TreeBatch::new();
         for row in rows {
@@ -173,15 +172,15 @@ impl StoreImport {
         self.write(batch)
     }
 
-    fn write(&self, batch: TreeBatch) -> Result<(), StoreError> {
+    fn write(&self, batch: TreeBatch) -> StoreResult<()> {
         self.store.tree.apply(batch, || {})
     }
 
     /// Writes the checkpoint, if all rows have its digest.
-    fn finish(&mut self, row: Row) -> Result<(), StoreError> {
+    fn finish(&mut self, row: Row) -> StoreResult<()> {
         let stored = row.stored.unwrap_or_default();
-        let value = &stored[..stored.len().saturating_sub(CHECKSUM_BYTES)];
-        let checkpoint: Checkpoint = parse(CHECKPOINT, value)?;
+        let value = View::of(CHECKPOINT.as_bytes(), &stored.as_slice().into())?;
+        let checkpoint: Checkpoint = parse(CHECKPOINT, &value)?;
         compare(self.digest, checkpoint.digest)?;
         self.write(vec![(CHECKPOINT.to_owned(), Some(stored))])?;
         self.store.seq.store(checkpoint.seq, Ordering::Release);
@@ -196,8 +195,4 @@ fn corrupt(key: String, reason: &str) -> StoreError {
     let key = cut_reason(&key);
     let reason = reason.to_owned();
     StoreError::Corrupt { key, reason }
-}
-
-fn no_checkpoint() -> StoreError {
-    corrupt(CHECKPOINT.to_owned(), "the store is empty")
 }

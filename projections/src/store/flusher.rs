@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::error::StoreError;
+use super::error::{StoreError, StoreResult};
 
 /// How often the tail is written to disk. What a crash loses of it is folded from the log again.
 const FLUSH_EVERY: Duration = Duration::from_millis(500);
@@ -24,7 +24,7 @@ const FLUSH_WAIT: Duration = Duration::from_secs(60);
 /// The file of sled's log in its folder.
 const LOG_FILE: &str = "db";
 
-type Done = Sender<Result<(), StoreError>>;
+type Done = Sender<StoreResult<()>>;
 
 enum FlushRequest {
     Flush(Done),
@@ -48,7 +48,7 @@ pub(super) struct Flusher {
 }
 
 impl Flusher {
-    pub(super) fn start(db: sled::Db, folder: &Path) -> Result<Self, StoreError> {
+    pub(super) fn start(db: sled::Db, folder: &Path) -> StoreResult<Self> {
         let file = OpenOptions::new().write(true).open(folder.join(LOG_FILE));
         let file = file.map_err(sled::Error::from)?;
         let (requests, receiver) = mpsc::channel();
@@ -66,10 +66,7 @@ impl Flusher {
     }
 
     /// Runs a write to the store. If it fails or panics, the store accepts no more writes.
-    pub(super) fn write(
-        &self,
-        work: impl FnOnce() -> Result<(), StoreError>,
-    ) -> Result<(), StoreError> {
+    pub(super) fn write(&self, work: impl FnOnce() -> StoreResult<()>) -> StoreResult<()> {
         let mut tail = self.tail.lock();
         if *tail == Tail::Torn {
             return Err(StoreError::Torn);
@@ -81,22 +78,21 @@ impl Flusher {
     }
 
     /// Waits until everything is on disk.
-    pub(super) fn flush(&self) -> Result<(), StoreError> {
+    pub(super) fn flush(&self) -> StoreResult<()> {
         self.request(FlushRequest::Flush)
     }
 
     /// Waits until everything is on disk, and ends the thread. Afterwards sled does not wait when it is dropped.
-    pub(super) fn close(&self) -> Result<(), StoreError> {
+    pub(super) fn close(&self) -> StoreResult<()> {
         self.request(FlushRequest::Close)
     }
 
-    fn request(&self, request: fn(Done) -> FlushRequest) -> Result<(), StoreError> {
+    fn request(&self, request: fn(Done) -> FlushRequest) -> StoreResult<()> {
         let (done, result) = mpsc::channel();
         // If the thread has ended, `done` is dropped and the wait ends at once.
         let _ = self.requests.send(request(done));
-        result
-            .recv_timeout(FLUSH_WAIT)
-            .unwrap_or(Err(StoreError::Stuck))
+        let flushed = result.recv_timeout(FLUSH_WAIT);
+        flushed.unwrap_or(Err(StoreError::Stuck))
     }
 }
 
@@ -136,7 +132,7 @@ impl Writer {
     }
 
     /// Does the same as `sled::Tree::flush`, without its lock.
-    fn flush(&self) -> Result<(), StoreError> {
+    fn flush(&self) -> StoreResult<()> {
         let log = &self.db.context.pagecache.log;
         // Taken between batches, because the end of an unfinished batch is not known yet.
         let end = {

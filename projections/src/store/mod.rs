@@ -1,17 +1,22 @@
 //! [`Store`]: views, state and checkpoint in one sled tree. Only this module and those below use sled.
 
+#[cfg(any(test, feature = "simulation"))]
+#[path = "../../tests/damaged/mod.rs"]
+mod damaged;
 mod error;
 mod export;
 mod flusher;
 mod recount;
+mod redo;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod view;
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
-use std::ops::{Bound, Deref};
+use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Arc, OnceLock};
@@ -34,16 +39,18 @@ use crate::log_history::LogHistory;
 use crate::source_rankings::SourceRankings;
 
 pub use self::error::StoreError;
+pub(crate) use self::error::StoreResult;
 pub use self::export::{Row, StoreImport};
 pub use self::recount::Recount;
-pub(crate) use self::tree::TreeBatch;
+pub(crate) use self::redo::TreeBatch;
+pub use self::view::View;
 
 /// The version of the form of keys, state and views. Another version has another folder, folded from the whole log.
-pub const SCHEMA_VERSION: u32 = 12;
+pub const SCHEMA_VERSION: u32 = 18;
 
 /// The version of what the answers are read from: keys, the form of views, and checksums. Views of another schema with
 /// the same version are served until those of this schema are caught up. Raise it only if this code cannot read them.
-pub const VIEWS_VERSION: u32 = 2;
+pub const VIEWS_VERSION: u32 = 5;
 
 /// The free space without which nothing is written. Enough for the largest commit, and for what sled has in memory, so
 /// that sled never finds the disk full in the middle of a commit.
@@ -52,14 +59,12 @@ const FREE_BYTES_MIN: u64 = 32 * 1024 * 1024;
 /// The free inodes without which nothing is written: sled keeps large values in files of their own, at most about one
 /// for each key of a commit.
 const FREE_INODES_MIN: u64 = 1024;
-/// The files that may still be opened, without which nothing is written: sled opens one at a time.
-const FREE_DESCRIPTORS_MIN: usize = 16;
+/// The files that may still be opened, without which nothing is written. sled opens one at a time; the rest is for what
+/// others open meanwhile.
+const FREE_DESCRIPTORS_MIN: usize = 8;
 
 /// Reads without a lock before a reader stops the commits. Few answers meet one commit, hardly any two.
 const UNLOCKED_READS: usize = 2;
-
-/// The bytes of the checksum behind each value.
-const CHECKSUM_BYTES: usize = 4;
 
 const CHECKPOINT: &str = "meta/checkpoint";
 
@@ -100,50 +105,23 @@ impl Checkpoint {
     pub fn open_from(&self) -> Option<RacingDate> {
         self.clock.latest_time().map(RacingDate::earliest_at)
     }
+
+    /// Whether [`Projection::of_part`](crate::Projection::of_part) and [`RaceReplay`](crate::RaceReplay) can fold the
+    /// messages after a sequence: unless the log's clock stepped back, or sources were ranked, too often since.
+    pub fn can_fold_after(&self, seq: u64) -> bool {
+        self.clock.knows_steps_after(seq) && self.rankings.are_known_from(seq)
+    }
 }
 
 /// Changes that are committed together: the new value of each key, or `None` to remove it.
 pub(crate) type Writes = BTreeMap<String, Option<Vec<u8>>>;
-
-/// A value of the store, shared with its page cache. Its checksum was right when it was read.
-#[derive(Debug, Clone)]
-pub struct View(sled::IVec);
-
-impl View {
-    /// Compares a stored value with its checksum.
-    fn check(key: &[u8], stored: sled::IVec) -> Result<Self, StoreError> {
-        if let Some((value, found)) = stored.split_last_chunk()
-            && checksum(key, value) == *found
-        {
-            return Ok(Self(stored));
-        }
-        Err(StoreError::Corrupt {
-            key: String::from_utf8_lossy(key).into_owned(),
-            reason: "the checksum is wrong".to_owned(),
-        })
-    }
-}
-
-impl Deref for View {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        &self.0[..self.0.len() - CHECKSUM_BYTES]
-    }
-}
-
-impl AsRef<[u8]> for View {
-    fn as_ref(&self) -> &[u8] {
-        self
-    }
-}
 
 /// The first damage that a reader found. Shared with the iterators.
 #[derive(Debug, Clone, Default)]
 struct FoundDamage(Arc<OnceLock<String>>);
 
 impl FoundDamage {
-    fn note<T>(&self, result: Result<T, StoreError>) -> Result<T, StoreError> {
+    fn note<T>(&self, result: StoreResult<T>) -> StoreResult<T> {
         // Without a descriptor a sound value cannot be read.
         if let Err(error) = &result
             && !error.is_of_disk()
@@ -153,8 +131,8 @@ impl FoundDamage {
         result
     }
 
-    fn check(&self, key: &[u8], stored: sled::IVec) -> Result<View, StoreError> {
-        self.note(View::check(key, stored))
+    fn check(&self, key: &[u8], stored: &sled::IVec) -> StoreResult<View> {
+        self.note(View::of(key, stored))
     }
 }
 
@@ -190,9 +168,23 @@ impl Store {
     /// Returns [`StoreError::InUse`] if another process has the folder open, [`StoreError::NoThread`],
     /// [`StoreError::Corrupt`] if the checkpoint is damaged, and [`StoreError::Sled`] if the folder cannot be read or
     /// written.
-    pub fn open(folder: &Path) -> Result<Self, StoreError> {
-        let mut store = Self {
-            tree: Tree::open(folder)?,
+    pub fn open(folder: &Path) -> StoreResult<Self> {
+        let mut store = Self::of(Tree::open(folder)?, folder);
+        if let Some(checkpoint) = store.read::<Checkpoint>(CHECKPOINT)? {
+            store.seq = AtomicU64::new(checkpoint.seq);
+            store.checkpoint = Mutex::new(Some(checkpoint));
+        }
+        Ok(store)
+    }
+
+    /// A fresh store in memory.
+    pub fn in_memory() -> Self {
+        Self::of(Tree::Memory(RwLock::default()), Path::new(""))
+    }
+
+    fn of(tree: Tree, folder: &Path) -> Self {
+        Self {
+            tree,
             folder: folder.to_owned(),
             checkpoint: Mutex::new(None),
             seq: AtomicU64::new(0),
@@ -202,12 +194,7 @@ impl Store {
             recounts: Mutex::new(()),
             exports: Mutex::new(()),
             damage: FoundDamage::default(),
-        };
-        if let Some(checkpoint) = store.read::<Checkpoint>(CHECKPOINT)? {
-            store.seq = AtomicU64::new(checkpoint.seq);
-            store.checkpoint = Mutex::new(Some(checkpoint));
         }
-        Ok(store)
     }
 
     /// The view under a key.
@@ -215,14 +202,14 @@ impl Store {
     /// # Errors
     /// Returns [`StoreError::Corrupt`] if the value is not the one that was written, and [`StoreError::Sled`] if sled
     /// fails to read.
-    pub fn get(&self, key: &str) -> Result<Option<View>, StoreError> {
+    pub fn get(&self, key: &str) -> StoreResult<Option<View>> {
         let stored = self.damage.note(self.tree.get(key).map_err(From::from))?;
-        let check = |stored| self.damage.check(key.as_bytes(), stored);
+        let check = |stored| self.damage.check(key.as_bytes(), &stored);
         stored.map(check).transpose()
     }
 
     /// The state under a key.
-    pub(crate) fn read<T: DeserializeOwned>(&self, key: &str) -> Result<Option<T>, StoreError> {
+    pub(crate) fn read<T: DeserializeOwned>(&self, key: &str) -> StoreResult<Option<T>> {
         let value = self.get(key)?;
         value.map(|value| parse(key, &value)).transpose()
     }
@@ -231,7 +218,7 @@ impl Store {
     pub fn scan(
         &self,
         prefix: &str,
-    ) -> impl DoubleEndedIterator<Item = Result<(String, View), StoreError>> + use<> {
+    ) -> impl DoubleEndedIterator<Item = StoreResult<(String, View)>> + use<> {
         self.entries(self.tree.prefix(prefix))
     }
 
@@ -240,7 +227,7 @@ impl Store {
         &self,
         from: &str,
         to: &str,
-    ) -> impl DoubleEndedIterator<Item = Result<(String, View), StoreError>> + use<> {
+    ) -> impl DoubleEndedIterator<Item = StoreResult<(String, View)>> + use<> {
         let bytes = |key: &str| key.as_bytes().to_vec();
         let (from, to) = (Bound::Included(bytes(from)), Bound::Excluded(bytes(to)));
         self.entries(self.tree.range(from, to))
@@ -249,11 +236,11 @@ impl Store {
     fn entries(
         &self,
         entries: Entries,
-    ) -> impl DoubleEndedIterator<Item = Result<(String, View), StoreError>> + use<> {
+    ) -> impl DoubleEndedIterator<Item = StoreResult<(String, View)>> + use<> {
         let damage = self.damage.clone();
         entries.map(move |entry| {
             let (key, stored) = damage.note(entry.map_err(From::from))?;
-            let view = damage.check(&key, stored)?;
+            let view = damage.check(&key, &stored)?;
             Ok((String::from_utf8_lossy(&key).into_owned(), view))
         })
     }
@@ -264,10 +251,7 @@ impl Store {
     ///
     /// # Errors
     /// Returns [`StoreError::Torn`] if a commit failed halfway.
-    pub fn read_consistently<T>(
-        &self,
-        mut read: impl FnMut() -> T,
-    ) -> Result<(T, u64), StoreError> {
+    pub fn read_consistently<T>(&self, mut read: impl FnMut() -> T) -> StoreResult<(T, u64)> {
         for _ in 0..UNLOCKED_READS {
             let before = self.commits.load(Ordering::Acquire);
             if is_writing(before) {
@@ -317,7 +301,7 @@ impl Store {
     ///
     /// # Errors
     /// Returns [`StoreError::Sled`] if the folder cannot be read.
-    pub fn size_on_disk(&self) -> Result<u64, StoreError> {
+    pub fn size_on_disk(&self) -> StoreResult<u64> {
         Ok(self.tree.size_on_disk()?)
     }
 
@@ -327,7 +311,7 @@ impl Store {
     /// # Errors
     /// Returns [`StoreError::Stuck`] if the disk does not answer in time, [`StoreError::Torn`] after a failed commit,
     /// and [`StoreError::Sled`] on an I/O error.
-    pub fn flush(&self) -> Result<(), StoreError> {
+    pub fn flush(&self) -> StoreResult<()> {
         self.tree.flush()
     }
 
@@ -335,7 +319,10 @@ impl Store {
     ///
     /// # Errors
     /// As [`check_free_space`], and [`StoreError::Sled`] with the error of the earlier write.
-    pub fn check_disk(&self) -> Result<(), StoreError> {
+    pub fn check_disk(&self) -> StoreResult<()> {
+        if let Tree::Memory(_) = self.tree {
+            return Ok(());
+        }
         check_free_space(&self.folder)?;
         Ok(self.tree.check()?)
     }
@@ -346,7 +333,7 @@ impl Store {
         &self,
         writes: &Writes,
         mut checkpoint: Checkpoint,
-    ) -> Result<Checkpoint, StoreError> {
+    ) -> StoreResult<Checkpoint> {
         self.check_disk()?;
         let mut batch = TreeBatch::new();
         let mut changes = Vec::new();
@@ -357,7 +344,7 @@ impl Store {
             }
             let old = old.map(|old| EntryHash::of(key.as_bytes(), &old));
             let new = value.as_ref().map(|value| {
-                batch.push((key.clone(), Some(with_checksum(key, value))));
+                batch.push((key.clone(), Some(view::stored(key, value.clone()))));
                 EntryHash::of(key.as_bytes(), value)
             });
             match &new {
@@ -369,7 +356,7 @@ impl Store {
             }
             changes.push((key.as_str(), old, new));
         }
-        let value = with_checksum(CHECKPOINT, &json::render(&checkpoint));
+        let value = view::stored(CHECKPOINT, json::render(&checkpoint));
         batch.push((CHECKPOINT.to_owned(), Some(value)));
 
         let _no_reader = self.commit_gate.write();
@@ -388,17 +375,6 @@ impl Store {
         self.commits.fetch_add(1, Ordering::Release);
         Ok(checkpoint)
     }
-
-    /// Flips a bit of a stored value, as a damaged disk does. For tests of what follows.
-    ///
-    /// # Panics
-    /// If there is no such value.
-    pub fn flip_bit(&self, key: &str) {
-        let stored = self.tree.get(key).expect("a healthy store");
-        let mut stored = stored.expect("a value").to_vec();
-        stored[0] ^= 1;
-        self.tree.overwrite(key, stored);
-    }
 }
 
 /// Whether a commit is being applied, by the number in [`Store::commits`].
@@ -406,28 +382,12 @@ fn is_writing(commits: u64) -> bool {
     commits & 1 != 0
 }
 
-/// A value as it is stored: with its checksum.
-fn with_checksum(key: &str, value: &[u8]) -> Vec<u8> {
-    let mut stored = Vec::with_capacity(value.len() + CHECKSUM_BYTES);
-    stored.extend_from_slice(value);
-    stored.extend_from_slice(&checksum(key.as_bytes(), value));
-    stored
-}
-
-/// The CRC-32 of a key and its value. It guards each read against damage; the digest of the whole store has BLAKE3.
-fn checksum(key: &[u8], value: &[u8]) -> [u8; CHECKSUM_BYTES] {
-    let mut hasher = crc32fast::Hasher::new();
-    hasher.update(key);
-    hasher.update(value);
-    hasher.finalize().to_le_bytes()
-}
-
 /// Checks that a store in a folder can be written: its disk has space, and files can be opened.
 ///
 /// # Errors
 /// Returns [`StoreError::DiskFull`] or [`StoreError::TooManyFiles`]. A file system that does not report its space
 /// counts as one with enough.
-pub fn check_free_space(folder: &Path) -> Result<(), StoreError> {
+pub fn check_free_space(folder: &Path) -> StoreResult<()> {
     let check = |unit, free, needed| {
         if free < needed {
             Err(StoreError::DiskFull {
@@ -452,9 +412,11 @@ pub fn check_free_space(folder: &Path) -> Result<(), StoreError> {
             check("inodes", disk.f_favail, FREE_INODES_MIN)?;
         }
     }
-    let opened: io::Result<Vec<File>> = (0..FREE_DESCRIPTORS_MIN)
-        .map(|_| File::open(folder))
-        .collect();
+    // Each commit is checked: to duplicate a descriptor takes less time than to open a file.
+    let opened = File::open(folder).and_then(|file| {
+        let more = (1..FREE_DESCRIPTORS_MIN).map(|_| file.try_clone());
+        more.collect::<io::Result<Vec<File>>>()
+    });
     match opened {
         Err(error) if is_too_many_files(&error) => Err(StoreError::TooManyFiles {
             needed: FREE_DESCRIPTORS_MIN,
@@ -471,7 +433,7 @@ pub fn free_bytes(folder: &Path) -> Option<u64> {
 }
 
 /// Parses the value of a key.
-pub(crate) fn parse<T: DeserializeOwned>(key: &str, value: &[u8]) -> Result<T, StoreError> {
+pub(crate) fn parse<T: DeserializeOwned>(key: &str, value: &[u8]) -> StoreResult<T> {
     serde_json::from_slice(value).map_err(|e| StoreError::Corrupt {
         key: key.to_owned(),
         reason: e.to_string(),

@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-use super::{Checkpoint, Store, StoreError, View};
+use super::{Checkpoint, Store, StoreError, StoreResult, View};
 use crate::digest::{Digest, EntryHash};
 use crate::keys;
 
@@ -53,7 +53,7 @@ impl Store {
     /// # Errors
     /// Returns [`StoreError::Corrupt`] if a value is not the one that was written, and [`StoreError::Sled`] if sled
     /// fails to read.
-    pub fn recount(&self) -> Result<Recount, StoreError> {
+    pub fn recount(&self) -> StoreResult<Recount> {
         let _one_at_a_time = self.recounts.lock();
         self.followers.lock().recount = Some(RunningRecount::default());
         let recount = loop {
@@ -68,14 +68,14 @@ impl Store {
     }
 
     /// Counts the next values. Returns the recount when there are no more.
-    fn recount_chunk(&self) -> Result<Option<Recount>, StoreError> {
+    fn recount_chunk(&self) -> StoreResult<Option<Recount>> {
         let mut followers = self.followers.lock();
         let running = followers.recount.get_or_insert_default();
         let after = Bound::Excluded(running.last_key.clone());
         let mut read = 0;
         for entry in self.tree.range(after, Bound::Unbounded).take(CHUNK) {
             let (key, stored) = entry?;
-            let view = View::check(&key, stored)?;
+            let view = View::of(&key, &stored)?;
             if !key.starts_with(keys::META.as_bytes()) {
                 running.count += 1;
                 running.digest.add(&EntryHash::of(&key, &view));
@@ -95,7 +95,7 @@ impl Store {
     ///
     /// # Errors
     /// Returns [`StoreError::Corrupt`] if they differ, and as [`Store::recount`].
-    pub fn check(&self) -> Result<(), StoreError> {
+    pub fn check(&self) -> StoreResult<()> {
         let Recount {
             digest, checkpoint, ..
         } = self.recount()?;
@@ -106,7 +106,7 @@ impl Store {
 }
 
 /// Compares the digest of all views with that of their checkpoint.
-pub(super) fn compare(digest: Digest, expected: Digest) -> Result<(), StoreError> {
+pub(super) fn compare(digest: Digest, expected: Digest) -> StoreResult<()> {
     if digest == expected {
         return Ok(());
     }

@@ -1,15 +1,17 @@
-//! [`Tree`]: the keys and values below a store. Only this module and [`Flusher`] use sled.
+//! [`Tree`]: the keys and values below a store. Only this module, [`RedoLog`] and [`Flusher`] use sled.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::ops::Bound;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use sled::IVec;
 
-use super::StoreError;
 use super::flusher::Flusher;
+use super::redo::{RedoLog, TreeBatch};
+use super::{StoreError, StoreResult};
 #[cfg(feature = "simulation")]
 use crate::simulated::{SimulatedDisk, SimulatedTree};
 
@@ -25,23 +27,21 @@ const LOCK_POLL: Duration = Duration::from_millis(10);
 /// them it waits for ever. One more is the store's own.
 const FREE_THREADS_MIN: usize = 8;
 
-/// Values to insert, or `None` to remove a key, in one atomic batch.
-pub(crate) type TreeBatch = Vec<(String, Option<Vec<u8>>)>;
-
 /// Entries in the order of their keys.
 pub(super) type Entries = Box<dyn DoubleEndedIterator<Item = sled::Result<(IVec, IVec)>> + Send>;
 
-/// An ordered map on disk. It accepts no write after one that failed.
+/// An ordered map on disk, or in memory. It accepts no write after one that failed.
 #[derive(Debug)]
 pub(super) enum Tree {
-    Sled(sled::Db, Flusher),
+    Sled(sled::Db, RedoLog, Flusher),
+    Memory(RwLock<BTreeMap<Vec<u8>, IVec>>),
     #[cfg(feature = "simulation")]
     Simulated(SimulatedTree),
 }
 
 impl Tree {
     /// Opens or creates the tree in a folder.
-    pub(super) fn open(folder: &Path) -> Result<Self, StoreError> {
+    pub(super) fn open(folder: &Path) -> StoreResult<Self> {
         #[cfg(feature = "simulation")]
         if let Some(disk) = SimulatedDisk::of(folder) {
             return Ok(Self::Simulated(disk.open(folder)?));
@@ -62,53 +62,60 @@ impl Tree {
                 opened => break opened?,
             }
         };
+        let redo = RedoLog::open(&db)?;
         let flusher = Flusher::start(db.clone(), folder)?;
-        Ok(Self::Sled(db, flusher))
+        Ok(Self::Sled(db, redo, flusher))
     }
 
     pub(super) fn get(&self, key: &str) -> sled::Result<Option<IVec>> {
         match self {
-            Self::Sled(db, _) => db.get(key),
+            Self::Sled(db, ..) => db.get(key),
+            Self::Memory(entries) => Ok(entries.read().get(key.as_bytes()).cloned()),
             #[cfg(feature = "simulation")]
             Self::Simulated(tree) => Ok(tree.get(key)),
         }
     }
 
     pub(super) fn prefix(&self, prefix: &str) -> Entries {
-        match self {
-            Self::Sled(db, _) => Box::new(db.scan_prefix(prefix)),
-            #[cfg(feature = "simulation")]
-            Self::Simulated(tree) => {
-                let end = [prefix.as_bytes(), &[u8::MAX]].concat();
-                let from = Bound::Included(prefix.as_bytes().to_vec());
-                Box::new(tree.range(from, Bound::Excluded(end)).into_iter().map(Ok))
-            }
+        if let Self::Sled(db, ..) = self {
+            return Box::new(db.scan_prefix(prefix));
         }
+        let end = [prefix.as_bytes(), &[u8::MAX]].concat();
+        let from = Bound::Included(prefix.as_bytes().to_vec());
+        self.range(from, Bound::Excluded(end))
     }
 
     pub(super) fn range(&self, from: Bound<Vec<u8>>, to: Bound<Vec<u8>>) -> Entries {
         match self {
-            Self::Sled(db, _) => Box::new(db.range((from, to))),
+            Self::Sled(db, ..) => Box::new(db.range((from, to))),
+            Self::Memory(entries) => {
+                let entries = entries.read();
+                let found = entries.range((from, to));
+                let found = found.map(|(key, value)| Ok((key.as_slice().into(), value.clone())));
+                Box::new(found.collect::<Vec<_>>().into_iter())
+            }
             #[cfg(feature = "simulation")]
             Self::Simulated(tree) => Box::new(tree.range(from, to).into_iter().map(Ok)),
         }
     }
 
     /// Runs `begin`, then applies a batch. If that fails or panics, the tree accepts no more.
-    pub(super) fn apply(&self, batch: TreeBatch, begin: impl FnOnce()) -> Result<(), StoreError> {
+    pub(super) fn apply(&self, batch: TreeBatch, begin: impl FnOnce()) -> StoreResult<()> {
         match self {
-            Self::Sled(db, flusher) => {
-                let mut of_sled = sled::Batch::default();
+            Self::Sled(db, redo, flusher) => flusher.write(|| {
+                begin();
+                Ok(redo.apply(db, batch)?)
+            }),
+            Self::Memory(entries) => {
+                begin();
+                let mut entries = entries.write();
                 for (key, value) in batch {
                     match value {
-                        Some(value) => of_sled.insert(key.into_bytes(), value),
-                        None => of_sled.remove(key.into_bytes()),
-                    }
+                        Some(value) => entries.insert(key.into_bytes(), value.into()),
+                        None => entries.remove(key.as_bytes()),
+                    };
                 }
-                flusher.write(|| {
-                    begin();
-                    Ok(db.apply_batch(of_sled)?)
-                })
+                Ok(())
             }
             #[cfg(feature = "simulation")]
             Self::Simulated(tree) => tree.apply(batch, begin),
@@ -118,7 +125,8 @@ impl Tree {
     /// The error of an earlier write.
     pub(super) fn check(&self) -> sled::Result<()> {
         match self {
-            Self::Sled(db, _) => db.context.global_error(),
+            Self::Sled(db, ..) => db.context.global_error(),
+            Self::Memory(_) => Ok(()),
             #[cfg(feature = "simulation")]
             Self::Simulated(tree) => tree.check(),
         }
@@ -126,27 +134,18 @@ impl Tree {
 
     pub(super) fn size_on_disk(&self) -> sled::Result<u64> {
         match self {
-            Self::Sled(db, _) => db.size_on_disk(),
-            #[cfg(feature = "simulation")]
-            Self::Simulated(_) => Ok(0),
+            Self::Sled(db, ..) => db.size_on_disk(),
+            _ => Ok(0),
         }
     }
 
     /// Waits until everything is on disk.
-    pub(super) fn flush(&self) -> Result<(), StoreError> {
+    pub(super) fn flush(&self) -> StoreResult<()> {
         match self {
-            Self::Sled(_, flusher) => flusher.flush(),
+            Self::Sled(.., flusher) => flusher.flush(),
+            Self::Memory(_) => Ok(()),
             #[cfg(feature = "simulation")]
             Self::Simulated(tree) => tree.flush(),
-        }
-    }
-
-    /// Replaces a value past all that guards the tree.
-    pub(super) fn overwrite(&self, key: &str, value: Vec<u8>) {
-        match self {
-            Self::Sled(db, _) => drop(db.insert(key, value).expect("a healthy store")),
-            #[cfg(feature = "simulation")]
-            Self::Simulated(tree) => tree.overwrite(key, &value),
         }
     }
 }
@@ -155,21 +154,17 @@ impl Tree {
 /// other stores.
 impl Drop for Tree {
     fn drop(&mut self) {
-        match self {
-            Self::Sled(db, flusher) => {
-                if let Err(error) = flusher.close() {
-                    tracing::warn!(%error, "cannot close the store: it stays in memory until the process ends");
-                    std::mem::forget(db.clone());
-                }
-            }
-            #[cfg(feature = "simulation")]
-            Self::Simulated(_) => {}
+        if let Self::Sled(db, _, flusher) = self
+            && let Err(error) = flusher.close()
+        {
+            tracing::warn!(%error, "cannot close the store: it stays in memory until the process ends");
+            std::mem::forget(db.clone());
         }
     }
 }
 
 /// Checks that sled's threads can be started.
-fn check_threads() -> Result<(), StoreError> {
+fn check_threads() -> StoreResult<()> {
     let gate = Mutex::new(());
     let checked: io::Result<()> = std::thread::scope(|scope| {
         let _closed = gate.lock();

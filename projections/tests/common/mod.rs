@@ -11,9 +11,11 @@ use std::sync::Arc;
 use events::{HorseNo, Moment, PoolCode, RaceKey, RaceNumber, RacingDate, VenueCode};
 use jiff::{Timestamp, ToSpan};
 use projections::horse_form::RowKind;
+use projections::json::render;
+use projections::odds_history::ticks;
 use projections::{
-    LogIdentity, Projection, Step, Store, StoredMessage, board_of_source, horse_profile, keys,
-    odds_market, odds_sources,
+    LogIdentity, Projection, Step, Store, StoredMessage, View, board_of_source, horse_profile,
+    keys, odds_market, odds_sources,
 };
 use serde_json::{Value, json};
 
@@ -453,14 +455,12 @@ impl Fixture {
     /// The history of a race's odds, each chunk as a list.
     pub(crate) fn history(&self, race: Race) -> Vec<Vec<Value>> {
         let chunks = self.projection.store().scan(&keys::ticks(&key(race)));
-        let list = |chunk: &[u8]| {
-            parse(&[b"[", chunk, b"]"].concat())
-                .as_array()
-                .cloned()
-                .expect("a list")
+        let list = |(key, chunk): (String, View)| {
+            let ticks = ticks(&key, &chunk).expect("quotes").into_iter();
+            ticks.map(|tick| parse(&render(&tick))).collect()
         };
         chunks
-            .map(|entry| list(&entry.expect("a healthy store").1))
+            .map(|entry| list(entry.expect("a healthy store")))
             .collect()
     }
 
@@ -493,10 +493,10 @@ impl Fixture {
     /// A horse's form rows with their kinds, oldest first.
     pub(crate) fn form(&self, horse_no: &str) -> Vec<(RowKind, Value)> {
         let rows = self.projection.store().scan(&keys::form(&horse(horse_no)));
-        rows.map(|entry| {
+        rows.filter_map(|entry| {
             let (_, row) = entry.expect("a healthy store");
             let (kind, row) = RowKind::split(&row).expect("a form row");
-            (kind, parse(row))
+            (kind != RowKind::Former).then(|| (kind, parse(row)))
         })
         .collect()
     }

@@ -30,17 +30,22 @@ fn a_profile_joins_the_registration_and_the_results() {
     );
 }
 
-/// The horses in the index of names whose names begin with a text.
-fn named(fixture: &Fixture, prefix: &str) -> Vec<String> {
-    let rows = fixture.projection.store().scan(&keys::horses_named(prefix));
-    let horses = rows.map(|row| keys::parse_horse_name(&row.expect("a healthy store").0));
-    horses
-        .map(|horse| horse.expect("an entry").to_string())
-        .collect()
+/// The horses in the index of names that have a text in a name.
+fn named(fixture: &Fixture, part: &str) -> Vec<String> {
+    let rows = fixture.projection.store().scan(keys::HORSE_NAMES);
+    let horses = rows.filter_map(|row| {
+        let (key, names) = row.expect("a healthy store");
+        let mut names = std::str::from_utf8(&names).expect("a text").lines();
+        let horse = keys::parse_horse_name(&key).expect("an entry");
+        names
+            .any(|name| name.contains(&keys::folded(part)))
+            .then(|| horse.to_string())
+    });
+    horses.collect()
 }
 
 #[test]
-fn a_horse_is_found_by_the_beginning_of_its_current_name() {
+fn a_horse_is_found_by_its_current_name() {
     let mut fixture = Fixture::given([
         result(OLD, 1, &[("A", "1")]).with("/runners/0/horse_name", json!("Star II")),
         registered("B").with("/horse_name", json!("STAR")),
@@ -53,10 +58,10 @@ fn a_horse_is_found_by_the_beginning_of_its_current_name() {
     );
     assert_eq!(named(&fixture, "star "), ["A"]);
     assert_eq!(named(&fixture, "éto"), ["C"]);
-    assert_eq!(named(&fixture, "ar"), [""; 0]);
+    assert_eq!(named(&fixture, "II"), ["A"]);
     fixture.when(registered("A").with("/horse_name", json!("COMET")));
     assert_eq!(
-        [named(&fixture, "star"), named(&fixture, "c")],
+        [named(&fixture, "star"), named(&fixture, "com")],
         [vec!["B"], vec!["A"]]
     );
     let mut fixture = fixture.reopen();
@@ -76,6 +81,30 @@ fn a_horse_is_found_by_the_beginning_of_its_current_name() {
         ["A", "C"],
         "a horse without a name is not in it"
     );
+}
+
+/// A card, a result and a registration may each have a part of the names.
+#[test]
+fn a_horse_is_found_by_its_names_in_other_languages() {
+    let names = |fact: Fact, path: &str, names: Value| fact.with(path, names);
+    let [on_card, in_result] = ["/runners/0/names"; 2];
+    let mut fixture = Fixture::given([
+        names(card(OLD, &["A"]), on_card, json!({ "zh-Hant": "舊名" })),
+        names(card(NEW, &["A"]), on_card, json!({ "zh-Hant": "金鎗六十" })),
+    ]);
+    assert_eq!(
+        [named(&fixture, "六十"), named(&fixture, "舊")],
+        [vec!["A"], vec![]]
+    );
+    let japanese = json!({ "ja": "ゴールデン" });
+    fixture.when(names(result(NEW, 1, &[("A", "1")]), in_result, japanese));
+    assert_eq!([named(&fixture, "鎗"), named(&fixture, "デン")], [["A"]; 2]);
+    fixture.when(names(
+        registered("A"),
+        "/names",
+        json!({ "fr": "Étoile d'or" }),
+    ));
+    assert_eq!(named(&fixture, "D'OR"), ["A"]);
 }
 
 #[test]

@@ -18,3 +18,4 @@ mod race_card;
 mod race_dividends;
 mod race_result;
 mod rejections;
+mod rides;

@@ -257,7 +257,7 @@ fn every_update_has_the_seq_of_the_previous_one() {
             .updates
             .into_iter()
             .flat_map(|u| u.messages);
-        for message in messages.filter(|m| m.kind == LiveKind::Odds) {
+        for message in messages.filter(|m| m.kind == LiveKind::OddsUpdate) {
             let board: Value = serde_json::from_slice(&message.json).expect("JSON");
             assert_eq!(board["prev_seq"], last);
             assert_eq!(board["seq"], fixture.seq);

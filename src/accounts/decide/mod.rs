@@ -4,11 +4,13 @@
 use events::{Moment, Text};
 use jiff::SignedDuration;
 
+use super::service_record::MAINTENANCE_MAX;
 use super::{
-    AddressError, ApiKey, Fact, Holder, KeyId, KeyRevoked, KeyRotated, KeyState, Ledger, Link,
-    LinkRequested, Mail, MailId, MailState, PlanChanged, SecretHash, SessionEnded, SessionStarted,
-    Subscription, SubscriptionApproved, SubscriptionForgotten, SubscriptionId,
-    SubscriptionKeyIssued, SubscriptionState, SubscriptionSuppressed,
+    ApiKey, Fact, Holder, Incident, IncidentNoted, KeyId, KeyRevoked, KeyRotated, KeyState, Ledger,
+    Link, LinkRequested, Mail, MailId, MailState, MaintenanceCancelled, MaintenanceId,
+    MaintenancePlanned, PlanChanged, SecretHash, SessionEnded, SessionStarted, Subscription,
+    SubscriptionApproved, SubscriptionForgotten, SubscriptionId, SubscriptionKeyIssued,
+    SubscriptionState, SubscriptionSuppressed,
 };
 use crate::log::LogError;
 
@@ -17,8 +19,10 @@ pub const LINK_LASTS: SignedDuration = SignedDuration::from_mins(30);
 /// The time after a mail with a link in which another request sends none, unless the link was used. It is less than
 /// [`LINK_LASTS`]: a stranger who sends requests for an address cannot keep a link that works from its holder.
 pub const RESEND_AFTER: SignedDuration = SignedDuration::from_mins(5);
-/// The time for which someone is signed in.
+/// The time in which someone who is signed in can change the account.
 pub const SESSION_LASTS: SignedDuration = SignedDuration::from_hours(2);
+/// The time in which the pages read the API with a session.
+pub const SESSION_READS: SignedDuration = SignedDuration::from_hours(30 * 24);
 /// The time after the last request for a link in which an address has to be confirmed. Then it is forgotten.
 pub const UNCONFIRMED_KEPT: SignedDuration = SignedDuration::from_hours(7 * 24);
 /// A subscriber may have this many times as many valid keys as the plan allows while rotated keys overlap.
@@ -45,21 +49,22 @@ pub enum CommandError {
     UnknownLink,
     #[error("there is no subscription of this address; see `railbird keys subscriptions --emails`")]
     UnknownAddress,
-    #[error(transparent)]
-    Addresses(AddressError),
+    #[error("there is no maintenance {0} to come; see `railbird maintenance list`")]
+    UnknownMaintenance(MaintenanceId),
+    #[error("{MAINTENANCE_MAX} are planned; cancel one first")]
+    TooMuchMaintenance,
+    #[error("no random numbers for the secret of an address")]
+    NoRandomNumbers(#[from] getrandom::Error),
+    /// A message of the stream of addresses is not a secret, or not the one of this address.
+    #[error("the secret on {subject} does not fit")]
+    WrongSecret { subject: String },
     /// The log did not accept the event. [`LogError::Conflict`]: another writer was first.
     #[error(transparent)]
     Log(#[from] LogError),
 }
 
-impl From<AddressError> for CommandError {
-    fn from(error: AddressError) -> Self {
-        match error {
-            AddressError::Log(error) => Self::Log(error),
-            other => Self::Addresses(other),
-        }
-    }
-}
+/// The event to append; `None` if the ledger is as it should be.
+type Decision = Result<Option<Fact>, CommandError>;
 
 /// Rotates a key that is valid and was not rotated before.
 pub(super) fn rotate(
@@ -86,23 +91,14 @@ pub(super) fn rotate(
 }
 
 /// Revokes a key; `None` if it is revoked.
-pub(super) fn revoke(
-    ledger: &Ledger,
-    key_id: KeyId,
-    reason: Text,
-) -> Result<Option<Fact>, CommandError> {
+pub(super) fn revoke(ledger: &Ledger, key_id: KeyId, reason: Text) -> Decision {
     let key = ledger.key(key_id).ok_or(CommandError::UnknownKey(key_id))?;
-    let is_revoked = key.revoked.is_some();
-    Ok((!is_revoked).then(|| Fact::from(KeyRevoked { key_id, reason })))
+    let revoked = KeyRevoked { key_id, reason };
+    Ok(key.revoked.is_none().then(|| revoked.into()))
 }
 
 /// Puts the holder of a valid key on a plan; `None` if it is on that plan.
-pub(super) fn change_plan(
-    ledger: &Ledger,
-    key_id: KeyId,
-    plan: Text,
-    now: Moment,
-) -> Result<Option<Fact>, CommandError> {
+pub(super) fn change_plan(ledger: &Ledger, key_id: KeyId, plan: Text, now: Moment) -> Decision {
     let key = ledger.key(key_id).ok_or(CommandError::UnknownKey(key_id))?;
     if !key.is_valid(now) {
         let state = key.state(now);
@@ -120,19 +116,13 @@ pub(super) fn change_plan(
 }
 
 /// Approves a subscription; `None` if it is approved.
-pub(super) fn approve(
-    ledger: &Ledger,
-    subscription_id: SubscriptionId,
-) -> Result<Option<Fact>, CommandError> {
+pub(super) fn approve(ledger: &Ledger, subscription_id: SubscriptionId) -> Decision {
     let Some(subscription) = ledger.subscription(&subscription_id) else {
         return Err(CommandError::UnknownSubscription(subscription_id));
     };
-    let state = subscription.state();
-    if matches!(
-        state,
-        SubscriptionState::Suppressed | SubscriptionState::Forgotten
-    ) {
-        return Err(CommandError::NotActive(state));
+    let ended_at = subscription.suppressed_at.or(subscription.forgotten_at);
+    if ended_at.is_some() {
+        return Err(CommandError::NotActive(subscription.state()));
     }
     let revision = subscription.approval_revision + 1;
     let approved = SubscriptionApproved {
@@ -140,6 +130,40 @@ pub(super) fn approve(
         revision,
     };
     Ok(subscription.approved_at.is_none().then(|| approved.into()))
+}
+
+/// Records the beginning or the end of an incident; `None` if another replica has. A service that is out of order again
+/// and again fills the list of incidents once a day, not the log.
+pub(super) fn record(ledger: &Ledger, incident: &Incident, now: Moment) -> Option<Fact> {
+    let known = &ledger.record.incidents;
+    let yesterday = now.timestamp() - SignedDuration::from_hours(24);
+    let ends = incident.ended_at.is_some() && known.lasts(incident.kind);
+    let is_new = !known.cover(incident) && !known.are_all_since(yesterday.into());
+    let noted = IncidentNoted {
+        kind: incident.kind,
+        started_at: incident.started_at,
+        ended_at: incident.ended_at,
+        times: incident.times,
+    };
+    (ends || is_new).then(|| noted.into())
+}
+
+/// Plans maintenance.
+pub(super) fn plan(ledger: &Ledger, planned: MaintenancePlanned, now: Moment) -> Decision {
+    let known = ledger.record.maintenance.iter();
+    let is_room = known.filter(|known| known.is_ahead(now)).count() < MAINTENANCE_MAX;
+    let planned = is_room.then(|| planned.into());
+    planned.map(Some).ok_or(CommandError::TooMuchMaintenance)
+}
+
+/// Cancels maintenance that is not over.
+pub(super) fn cancel(ledger: &Ledger, maintenance_id: MaintenanceId, now: Moment) -> Decision {
+    let mut known = ledger.record.maintenance.iter();
+    let is_known = known.any(|known| known.id == maintenance_id && known.is_ahead(now));
+    if !is_known {
+        return Err(CommandError::UnknownMaintenance(maintenance_id));
+    }
+    Ok(Some(MaintenanceCancelled { maintenance_id }.into()))
 }
 
 /// The subscription of an address, unless it was never subscribed or is forgotten.
@@ -165,26 +189,21 @@ pub(super) fn request_link(
     now: Moment,
 ) -> LinkRequested {
     let last = &subscription.link_mail;
-    let is_recent = ledger
-        .mail(last)
-        .is_some_and(|mail| is_recent(mail, ledger.has_link(last), now));
+    let recent = ledger.mail(last);
+    let recent = recent.filter(|mail| is_recent(mail, ledger.has_link(last), now));
+    let new = || MailId::because(format_args!("link after {last}"));
     LinkRequested {
         subscription_id,
-        mail_id: if is_recent {
-            last.clone()
-        } else {
-            MailId::because(format_args!("link after {last}"))
-        },
+        mail_id: recent.map_or_else(new, |_| last.clone()),
     }
 }
 
 /// Whether a mail with a link is on its way, or arrived recently and its link was not used.
 fn is_recent(mail: &Mail, has_link: bool, now: Moment) -> bool {
+    let age = now.timestamp().duration_since(mail.since.timestamp());
     match mail.state {
         MailState::Requested | MailState::UnderWay | MailState::Failed(_) => true,
-        MailState::Delivered => {
-            has_link && now.timestamp().duration_since(mail.since.timestamp()) < RESEND_AFTER
-        }
+        MailState::Delivered => has_link && age < RESEND_AFTER,
         MailState::GivenUp(_) => false,
     }
 }
@@ -196,9 +215,8 @@ pub(super) fn start_session(
     cookie: &str,
     now: Moment,
 ) -> Result<Fact, CommandError> {
-    let (mail_id, _) = ledger
-        .mail_of_link(token, now)
-        .ok_or(CommandError::UnknownLink)?;
+    let found = ledger.mail_of_link(token, now);
+    let (mail_id, _) = found.ok_or(CommandError::UnknownLink)?;
     Ok(Fact::from(SessionStarted {
         mail_id: mail_id.clone(),
         sha256: SecretHash::of(cookie),
@@ -209,17 +227,14 @@ pub(super) fn start_session(
 /// Ends a link that was not meant for the person who received it. A new subscription ends with it, and the address gets
 /// no mail again.
 pub(super) fn reject_link(ledger: &Ledger, token: &str, now: Moment) -> Result<Fact, CommandError> {
-    let (mail_id, mail) = ledger
-        .mail_of_link(token, now)
-        .ok_or(CommandError::UnknownLink)?;
+    let found = ledger.mail_of_link(token, now);
+    let (mail_id, mail) = found.ok_or(CommandError::UnknownLink)?;
+    let mail_id = mail_id.clone();
     let subscription_id = mail.subscription_id.clone();
     let subscription = ledger.subscription(&subscription_id);
     let is_confirmed = subscription.is_some_and(|known| known.confirmed_at.is_some());
     Ok(if is_confirmed {
-        SessionEnded {
-            mail_id: mail_id.clone(),
-        }
-        .into()
+        SessionEnded { mail_id }.into()
     } else {
         SubscriptionSuppressed { subscription_id }.into()
     })
@@ -271,20 +286,15 @@ pub(super) fn check_overlaps(
 }
 
 /// Ends a subscription whose address is to be erased; `None` if it has ended.
-pub(super) fn forget(
-    ledger: &Ledger,
-    subscription_id: SubscriptionId,
-) -> Result<Option<Fact>, CommandError> {
-    let subscription = ledger
-        .subscription(&subscription_id)
-        .ok_or(CommandError::UnknownAddress)?;
-    let generation = subscription.generation;
-    Ok(subscription.forgotten_at.is_none().then(|| {
-        Fact::from(SubscriptionForgotten {
-            subscription_id,
-            generation,
-        })
-    }))
+pub(super) fn forget(ledger: &Ledger, subscription_id: SubscriptionId) -> Decision {
+    let subscription = ledger.subscription(&subscription_id);
+    let subscription = subscription.ok_or(CommandError::UnknownAddress)?;
+    let forgotten = SubscriptionForgotten {
+        subscription_id,
+        generation: subscription.generation,
+    };
+    let is_open = subscription.forgotten_at.is_none();
+    Ok(is_open.then(|| forgotten.into()))
 }
 
 /// A link with this token, for a mail that is sent now.
@@ -295,7 +305,7 @@ pub fn new_link(token: &str, now: Moment) -> Link {
     }
 }
 
-fn after(now: Moment, duration: SignedDuration) -> Moment {
+pub(super) fn after(now: Moment, duration: SignedDuration) -> Moment {
     let end = now.timestamp().saturating_add(duration);
     end.unwrap_or(jiff::Timestamp::MAX).into()
 }

@@ -84,8 +84,7 @@ impl LoggedEvents {
                         .and_then(|event| SourceStatement::of(&event));
                     Some((id.parse::<Uuid>().ok(), statement))
                 };
-                let read = log.read_subject(RACING, &subject, IDS_MAX, read);
-                for (id, statement) in read.await? {
+                for (id, statement) in log.read_subject(RACING, &subject, IDS_MAX, read).await? {
                     logged.ids.extend(id);
                     statement.into_iter().for_each(|s| logged.statements.add(s));
                 }

@@ -14,11 +14,14 @@ const MEETINGS_MAX: usize = 500;
 /// Cards, results and changes of one meeting.
 const EVENTS_MAX: usize = 100_000;
 
+/// The races of a meeting.
+type MeetingRaces = BTreeMap<RaceNumber, RaceIdentity>;
+
 /// The races of the log at the meetings of an import whose files have no race numbers. Such a race has a number only by
 /// the races around it, so the parts of a meeting would all begin with race 1.
 #[derive(Default)]
 pub(super) struct LoggedRaces {
-    meetings: HashMap<(RacingDate, VenueCode), BTreeMap<RaceNumber, RaceIdentity>>,
+    meetings: HashMap<(RacingDate, VenueCode), MeetingRaces>,
     /// The races of the import, and whether they are refused.
     refused: HashMap<RaceKey, bool>,
 }
@@ -50,11 +53,7 @@ impl LoggedRaces {
         Ok(reasons)
     }
 
-    async fn meeting(
-        &mut self,
-        log: &Log,
-        key: &RaceKey,
-    ) -> Result<&BTreeMap<RaceNumber, RaceIdentity>, LogError> {
+    async fn meeting(&mut self, log: &Log, key: &RaceKey) -> Result<&MeetingRaces, LogError> {
         if self.meetings.len() >= MEETINGS_MAX {
             self.meetings.clear();
         }
@@ -66,11 +65,8 @@ impl LoggedRaces {
 }
 
 /// The races of a meeting in the log.
-async fn read_meeting(
-    log: &Log,
-    key: &RaceKey,
-) -> Result<BTreeMap<RaceNumber, RaceIdentity>, LogError> {
-    let mut races: BTreeMap<RaceNumber, RaceIdentity> = BTreeMap::new();
+async fn read_meeting(log: &Log, key: &RaceKey) -> Result<MeetingRaces, LogError> {
+    let mut races = MeetingRaces::new();
     for kind in ["race", "result"] {
         let subject = format!("racing.{kind}.{}.{}.*", key.date, key.venue);
         let read = |_: &str, payload: &[u8]| Envelope::from_json(payload).ok();
@@ -85,11 +81,7 @@ async fn read_meeting(
 }
 
 /// Why a race cannot have its number.
-fn conflict(
-    meeting: &BTreeMap<RaceNumber, RaceIdentity>,
-    key: &RaceKey,
-    race: &RaceIdentity,
-) -> Option<String> {
+fn conflict(meeting: &MeetingRaces, key: &RaceKey, race: &RaceIdentity) -> Option<String> {
     let number = key.race_number;
     let logged = meeting.get(&number);
     if logged.is_some_and(|logged| logged.is_same(race)) {
@@ -109,11 +101,8 @@ fn conflict(
         }
         (None, Some(logged)) => {
             let are_others = logged.runners.is_disjoint(&race.runners);
-            let runners = if are_others {
-                ", with other runners"
-            } else {
-                ""
-            };
+            let runners = are_others.then_some(", with other runners");
+            let runners = runners.unwrap_or_default();
             format!(
                 "race {number} of {at} is the {logged} in the log, and the {race} in this import{runners}"
             )
@@ -172,16 +161,12 @@ impl RaceIdentity {
     /// Whether two races are one: they share a runner, and the off time or the name, which may be corrected. A horse
     /// may run in two heats.
     fn is_same(&self, other: &Self) -> bool {
-        let off_times = self
-            .off_time
-            .zip(other.off_time)
-            .map(|(one, two)| one == two);
+        let off_times = self.off_time.zip(other.off_time);
+        let off_times = off_times.map(|(one, two)| one == two);
         let is_named = !self.name.is_empty() && !other.name.is_empty();
         let names = is_named.then(|| self.name == other.name);
-        let are_equal = match (off_times, names) {
-            (None, None) => true,
-            (off_times, names) => off_times == Some(true) || names == Some(true),
-        };
+        let known = Vec::from_iter(off_times.into_iter().chain(names));
+        let are_equal = known.is_empty() || known.contains(&true);
         are_equal && !self.runners.is_disjoint(&other.runners)
     }
 }

@@ -31,9 +31,6 @@ const WINDOW: usize = 256;
 const NOTES_SHOWN: u64 = 20;
 
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Example:\n  railbird import hkjc-results results/2016-17 results.csv\n  railbird import horses-csv horse_info.csv --ids results/2016-17 --as-of 2018-03-01\n  railbird import rpscrape data/gb/flat/2020.csv data/gb/jumps/2020.csv\n  railbird import betfair-stream 2017/Jun/14/"
-)]
 pub(super) struct Import {
     #[command(subcommand)]
     format: Format,
@@ -69,9 +66,6 @@ enum Format {
     /// Race cards of the Hong Kong Jockey Club, JSON.
     HkjcCards(ImportFiles),
     /// Odds trends of the Hong Kong Jockey Club, JSON.
-    #[command(
-        after_help = "Example:\n  railbird import hkjc-odds odds/2026-06-24 --ids cards/2026-06-24.json"
-    )]
     HkjcOdds {
         /// Files and folders.
         #[arg(required = true)]
@@ -89,14 +83,8 @@ enum Format {
         as_of: Option<RacingDate>,
     },
     /// Results of the Hong Kong Jockey Club in Chinese, CSV.
-    #[command(
-        after_help = "Example:\n  railbird import hkjc-zh-results results_zh --ids results/2016-17"
-    )]
     HkjcZhResults(BrandedFiles),
     /// Horse profiles of the Hong Kong Jockey Club in Chinese, CSV.
-    #[command(
-        after_help = "Example:\n  railbird import hkjc-zh-horses horse_profiles.csv --ids results/2016-17 --results results_zh"
-    )]
     HkjcZhHorses {
         #[command(flatten)]
         files: BrandedFiles,
@@ -105,18 +93,12 @@ enum Format {
         results: Vec<PathBuf>,
     },
     /// Results as the tool rpscrape writes them, CSV: British, Irish and other racing.
-    #[command(
-        after_help = "Example:\n  railbird import rpscrape data/gb/flat/2020.csv data/gb/jumps/2020.csv"
-    )]
     Rpscrape {
         /// Files and folders. Give all files of a day together: races are numbered by the files of one import.
         #[arg(required = true)]
         paths: Vec<PathBuf>,
     },
     /// Odds of the Betfair exchange: stream files, plain, packed by bzip2 or gzip, or in archives.
-    #[command(
-        after_help = "Example:\n  railbird import betfair-stream 2017/Jun/14/\n  railbird import betfair-stream 1.132153978.bz2 --race-number 5 --speed 60"
-    )]
     BetfairStream {
         /// Files, folders, and archives (.tar, .zip).
         #[arg(required = true)]
@@ -192,7 +174,7 @@ impl Import {
             });
         }
         let chunk_size = if speed == Speed::Max { CHUNK } else { 1 };
-        let mut summary = Summary::new();
+        let mut summary = Summary::default();
         let mut progress = Progress::new("importing", 0);
         let mut items = self.format.items();
         loop {
@@ -261,10 +243,9 @@ impl Target {
         summary: &mut Summary,
     ) -> anyhow::Result<()> {
         if let Some(logged_races) = &mut self.logged_races {
-            let refused = logged_races.refuse(&self.log, &mut events).await?;
-            refused
-                .into_iter()
-                .for_each(|reason| summary.reject(reason));
+            for reason in logged_races.refuse(&self.log, &mut events).await? {
+                summary.reject(reason);
+            }
         }
         let outgoing: Vec<Outgoing> = events.iter().map(Outgoing::from).collect();
         let subjects = self.logged_events.not_loaded(&outgoing);

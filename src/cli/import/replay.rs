@@ -25,8 +25,7 @@ impl ReplayClock {
             return None;
         };
         let (started, first) = *self.started.get_or_insert((now, time));
-        let behind = time.timestamp().duration_since(first.timestamp());
-        let behind = Duration::try_from(behind)
+        let behind = Duration::try_from(time.timestamp().duration_since(first.timestamp()))
             .unwrap_or_default()
             .div_f64(times);
         Some(started + behind).filter(|due| *due > now)

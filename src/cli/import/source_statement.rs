@@ -20,7 +20,7 @@ pub(super) struct SourceStatement {
 impl SourceStatement {
     pub(super) fn of(event: &Envelope) -> Option<Self> {
         let of_horse = |topic: &str, horse_no: &HorseNo| format!("{topic} of {horse_no}");
-        let time = event.time.timestamp().as_microsecond();
+        let time = event.time.microseconds();
         let (topic, rank) = match &event.event {
             Event::OddsQuoted(_) | Event::MarketQuoted(_) | Event::PoolInvested(_) => return None,
             Event::ResultDeclared(fact) => ("result".to_owned(), i64::from(fact.revision)),

@@ -1,13 +1,12 @@
 //! `railbird keys list` and `railbird keys subscriptions`.
 
-use clap::Args;
 use events::Moment;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::super::report::{result, table};
 use crate::accounts::{
-    AccountCommands, AddressError, Holder, Key, KeyId, Ledger, Subscription, SubscriptionId,
+    AccountCommands, CommandError, Holder, Key, KeyId, Ledger, Subscription, SubscriptionId,
     UsesByProcess,
 };
 
@@ -15,68 +14,45 @@ const KEY_COLUMNS: &str = "key_id state plan name issued_at issued_by valid_unti
                            subscription_id";
 const SUBSCRIPTION_COLUMNS: &str = "subscription_id state plan requested_at mail valid_keys";
 
-#[derive(Debug, Args)]
-pub(super) struct List {
-    /// Print one JSON object per line.
-    #[arg(long)]
-    json: bool,
+/// Prints all keys with their use, oldest first.
+pub(super) fn print_keys(ledger: &Ledger, uses: &UsesByProcess, as_json: bool) {
+    let mut keys: Vec<_> = ledger.keys().collect();
+    keys.sort_by_key(|(_, key)| key.issued_at);
+    let rows = keys.into_iter().map(|(id, key)| {
+        let mut row = key_row(ledger, id, key);
+        let found = uses.get(id);
+        let now = Timestamp::now().into();
+        row["last_used_at"] = found.map(|found| time(found.last_used_at)).into();
+        row["requests_today"] = found.map_or(0, |found| found.requests_on(now)).into();
+        row["network"] = found.map(|found| found.network.to_string()).into();
+        row
+    });
+    print(rows, as_json, KEY_COLUMNS);
 }
 
-#[derive(Debug, Args)]
-pub(super) struct Subscriptions {
-    /// Show the e-mail addresses.
-    #[arg(long)]
+/// Prints all subscriptions, oldest first; with their e-mail addresses, if these are asked for.
+pub(super) async fn print_subscriptions(
+    commands: &AccountCommands,
     emails: bool,
-    /// Print one JSON object per line.
-    #[arg(long)]
-    json: bool,
-}
-
-impl List {
-    /// Prints all keys with their use, oldest first.
-    pub(super) fn print(&self, ledger: &Ledger, uses: &UsesByProcess) {
-        let mut keys: Vec<_> = ledger.keys().collect();
-        keys.sort_by_key(|(_, key)| key.issued_at);
-        let rows = keys.into_iter().map(|(id, key)| {
-            let mut row = key_row(ledger, id, key);
-            let found = uses.get(id);
-            let now = Timestamp::now().into();
-            row["last_used_at"] = found.map(|found| time(found.last_used_at)).into();
-            row["requests_today"] = found.map_or(0, |found| found.requests_on(now)).into();
-            row["network"] = found.map(|found| found.network.to_string()).into();
-            row
-        });
-        print(rows, self.json, KEY_COLUMNS);
-    }
-}
-
-impl Subscriptions {
-    /// Prints all subscriptions, oldest first.
-    pub(super) async fn print(&self, commands: &AccountCommands) -> Result<(), AddressError> {
-        let ledger = commands.ledger().borrow().clone();
-        let mut all: Vec<_> = ledger.subscriptions().collect();
-        all.sort_by_key(|(_, subscription)| subscription.requested_at);
-        let mut rows = Vec::new();
-        for (id, subscription) in all {
-            let mut row = subscription_row(&ledger, id, subscription);
-            if self.emails {
-                let email = commands
-                    .book()
-                    .open(id, subscription.generation, &subscription.email)
-                    .await?;
-                row["email"] = email.map_or(Value::Null, |email| email.reveal().into());
-            }
-            rows.push(row);
+    as_json: bool,
+) -> Result<(), CommandError> {
+    let ledger = commands.ledger().borrow().clone();
+    let mut all: Vec<_> = ledger.subscriptions().collect();
+    all.sort_by_key(|(_, subscription)| subscription.requested_at);
+    let mut rows = Vec::new();
+    for (id, subscription) in all {
+        let mut row = subscription_row(&ledger, id, subscription);
+        if emails {
+            let (generation, email) = (subscription.generation, &subscription.email);
+            let email = commands.book().open(id, generation, email).await?;
+            row["email"] = email.map_or(Value::Null, |email| email.reveal().into());
         }
-        let with_email = format!("{SUBSCRIPTION_COLUMNS} email");
-        let columns = if self.emails {
-            &with_email
-        } else {
-            SUBSCRIPTION_COLUMNS
-        };
-        print(rows.into_iter(), self.json, columns);
-        Ok(())
+        rows.push(row);
     }
+    let email = if emails { " email" } else { "" };
+    let columns = format!("{SUBSCRIPTION_COLUMNS}{email}");
+    print(rows.into_iter(), as_json, &columns);
+    Ok(())
 }
 
 fn subscription_row(ledger: &Ledger, id: &SubscriptionId, subscription: &Subscription) -> Value {
@@ -102,7 +78,7 @@ fn subscription_row(ledger: &Ledger, id: &SubscriptionId, subscription: &Subscri
 fn key_row(ledger: &Ledger, key_id: KeyId, key: &Key) -> Value {
     let subscription_id = match &key.holder {
         Holder::Subscription(id) => Some(id),
-        Holder::Key(_) => None,
+        Holder::Key(_) | Holder::Pages(_) => None,
     };
     let revoked = key.revoked.as_ref();
     json!({
@@ -123,7 +99,7 @@ fn key_row(ledger: &Ledger, key_id: KeyId, key: &Key) -> Value {
 }
 
 /// A time to the second.
-pub(super) fn time(moment: Moment) -> String {
+pub(in crate::cli) fn time(moment: Moment) -> String {
     moment.timestamp().strftime("%FT%TZ").to_string()
 }
 

@@ -5,13 +5,13 @@ mod when;
 
 use std::time::Duration;
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
 use clap::{Args, Subcommand};
 use events::{Moment, Text};
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::timeout;
 
-use self::list::{List, Subscriptions};
+pub(super) use self::list::time;
 pub(super) use self::when::parse_duration;
 use super::report::{line, result};
 use super::{Nats, PlansFlag, WrongUse};
@@ -29,18 +29,35 @@ pub(super) struct Keys {
     #[command(subcommand)]
     action: Action,
     #[command(flatten)]
-    nats: Nats,
+    operator: Operator,
     #[command(flatten)]
     plans: PlansFlag,
+}
+
+/// Someone who appends to the stream `ACCOUNTS`.
+#[derive(Debug, Args)]
+pub(super) struct Operator {
+    #[command(flatten)]
+    nats: Nats,
     /// Your name, for the audit trail: each event says who caused it.
-    #[arg(long = "as", env = "USER", value_name = "NAME", default_value = "unknown", value_parser = Text::parse, global = true)]
-    operator: Text,
+    // A command may have an argument `name` of its own.
+    #[arg(id = "operator", long = "as", env = "USER", value_name = "NAME", default_value = "unknown", value_parser = Text::parse, global = true)]
+    name: Text,
+}
+
+impl Operator {
+    /// Reads the stream to its end.
+    pub(super) async fn connect(self) -> anyhow::Result<(Log, AccountCommands)> {
+        let actor = Actor::Operator { name: self.name };
+        let log = self.nats.connect().await?;
+        let commands = AccountCommands::at_end(log.clone(), actor).await?;
+        Ok((log, commands))
+    }
 }
 
 #[derive(Debug, Subcommand)]
 enum Action {
     /// Create a key and print it once. Only its hash is stored.
-    #[command(after_help = "Example:\n  railbird keys issue --plan standard --expires 30d")]
     Issue {
         /// The plan of the key, one of the file of plans.
         #[arg(long, value_parser = Text::parse)]
@@ -57,13 +74,21 @@ enum Action {
         env: String,
     },
     /// List keys with their state, plan, expiry and last use.
-    #[command(after_help = "Example:\n  railbird keys list --json")]
-    List(List),
+    List {
+        /// Print one JSON object per line.
+        #[arg(long)]
+        json: bool,
+    },
     /// List subscriptions with their state, plan, mail and number of valid keys.
-    #[command(after_help = "Example:\n  railbird keys subscriptions --emails")]
-    Subscriptions(Subscriptions),
+    Subscriptions {
+        /// Show the e-mail addresses.
+        #[arg(long)]
+        emails: bool,
+        /// Print one JSON object per line.
+        #[arg(long)]
+        json: bool,
+    },
     /// Replace a key by a new one, and print it once. Both are valid during the overlap.
-    #[command(after_help = "Example:\n  railbird keys rotate 7k2m9x4q --overlap 2h")]
     Rotate {
         /// The id of the key, or the key.
         key_id: String,
@@ -75,9 +100,6 @@ enum Action {
         env: String,
     },
     /// Revoke a key for ever. Services reject it within seconds, and close its WebSockets.
-    #[command(
-        after_help = "Example:\n  railbird keys revoke 7k2m9x4q --reason \"seen in a repository\""
-    )]
     Revoke {
         /// The id of the key, or the key.
         key_id: String,
@@ -86,7 +108,6 @@ enum Action {
         reason: Text,
     },
     /// Put the holder of a key on another plan, with all keys that share its limits.
-    #[command(after_help = "Example:\n  railbird keys plan 7k2m9x4q professional")]
     Plan {
         /// The id of the key, or the key.
         key_id: String,
@@ -95,14 +116,12 @@ enum Action {
         plan: Text,
     },
     /// Erase the address of a subscriber, and end the subscription with all its keys. This cannot be undone.
-    #[command(after_help = "Example:\n  railbird keys forget rail.bird@racing.example")]
     Forget {
         /// The e-mail address, in any spelling.
         #[arg(value_name = "ADDRESS", value_parser = Email::parse)]
         email: Email,
     },
     /// Approve a subscription that is waiting for it.
-    #[command(after_help = "Example:\n  railbird keys approve 01930a5c7e2f")]
     Approve {
         /// The id of the subscription, from `railbird keys subscriptions`.
         #[arg(value_name = "SUBSCRIPTION", value_parser = SubscriptionId::parse)]
@@ -119,18 +138,8 @@ fn parse_env(text: &str) -> Result<String, &'static str> {
 impl Keys {
     pub(super) async fn run(self) -> anyhow::Result<()> {
         self.action.check_plan(&self.plans)?;
-        let actor = Actor::Operator {
-            name: self.operator,
-        };
-        let log = self.nats.connect().await?;
-        let commands = AccountCommands::at_end(log.clone(), actor).await?;
-        let done = self.action.run(&log, &commands).await;
-        done.map_err(|error| match error.downcast() {
-            // The exit code depends on the error of the log.
-            Ok(CommandError::Log(error)) => error.into(),
-            Ok(error) => error.into(),
-            Err(error) => error,
-        })
+        let (log, commands) = self.operator.connect().await?;
+        self.action.run(&log, &commands).await
     }
 }
 
@@ -147,19 +156,20 @@ impl Action {
             return Ok(());
         }
         let names = plans.names();
-        let message = format!(
+        bail!(WrongUse(format!(
             "there is no plan {name:?}; there are {names}; --plans names the file of plans"
-        );
-        Err(WrongUse(message).into())
+        )))
     }
 
     async fn run(self, log: &Log, commands: &AccountCommands) -> anyhow::Result<()> {
         match self {
-            Self::List(list) => {
+            Self::List { json } => {
                 let uses = uses(log).await;
-                list.print(&commands.ledger().borrow(), &uses);
+                list::print_keys(&commands.ledger().borrow(), &uses, json);
             }
-            Self::Subscriptions(list) => list.print(commands).await?,
+            Self::Subscriptions { emails, json } => {
+                list::print_subscriptions(commands, emails, json).await?;
+            }
             Self::Issue {
                 plan,
                 name,
@@ -172,7 +182,7 @@ impl Action {
                     ..KeyIssued::new(&key, plan, expires)
                 };
                 commands.issue(issued).await?;
-                let until = expires.map(|end| format!(" until {}", list::time(end)));
+                let until = expires.map(|end| format!(" until {}", time(end)));
                 line(format_args!(
                     "key {} is valid{}; it is shown only this once:",
                     key.key_id(),
@@ -194,7 +204,7 @@ impl Action {
                 line(format_args!(
                     "key {} replaces {key_id}, which is valid until {}; it is shown only this once:",
                     key.key_id(),
-                    list::time(old_end),
+                    time(old_end),
                 ));
                 result(key.reveal());
             }
@@ -231,9 +241,8 @@ async fn revoke(commands: &AccountCommands, key: &str, reason: Text) -> anyhow::
     // The ledger is that before the revocation.
     let ledger = commands.ledger().borrow();
     let now = Timestamp::now().into();
-    let mut others = ledger
-        .keys_of(&key.holder)
-        .filter(|(id, key)| *id != key_id && key.is_valid(now));
+    let others = ledger.keys_of(&key.holder);
+    let mut others = others.filter(|(id, key)| *id != key_id && key.is_valid(now));
     if let Holder::Subscription(id) = &key.holder
         && others.next().is_none()
     {

@@ -28,11 +28,8 @@ pub(super) fn parse_end(text: &str) -> Result<Moment, &'static str> {
     let end = end.ok_or(
         "an end is a date like 2027-01-31, a time like 2027-01-31T12:00:00Z or a duration like 30d",
     )?;
-    if end > Timestamp::now().into() {
-        Ok(end)
-    } else {
-        Err("the end is in the past")
-    }
+    let is_ahead = end > Timestamp::now().into();
+    is_ahead.then_some(end).ok_or("the end is in the past")
 }
 
 #[cfg(test)]

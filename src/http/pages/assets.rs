@@ -30,6 +30,10 @@ pub(super) fn router() -> Routes {
         )
 }
 
+pub(super) fn documents() -> impl Iterator<Item = &'static StaticDocument> {
+    ASSETS.values()
+}
+
 /// The names of the files in a folder, with its name.
 pub(super) fn names_in(folder: &'static str) -> impl Iterator<Item = &'static str> {
     let names = ASSETS.keys().copied();

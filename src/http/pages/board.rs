@@ -7,7 +7,7 @@ use std::sync::Arc;
 use askama::Template;
 use axum::Json;
 use axum::extract::State;
-use axum::http::header::{CACHE_CONTROL, HOST, ORIGIN};
+use axum::http::header::{CACHE_CONTROL, HOST, ORIGIN, VARY};
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
@@ -15,20 +15,29 @@ use axum::routing::{get, post};
 use serde_json::json;
 
 use super::assets::names_in;
-use super::page_with_scripts;
+use super::pricing::offer;
+use super::{SCRIPT_POLICY, open_page, session_secret};
 use crate::http::error::ApiError;
 use crate::http::routes::Routes;
 use crate::http::state::App;
 
 #[derive(Template)]
 #[template(path = "pages/board.html", config = "web/templates/askama.toml")]
-struct BoardPage {
+struct BoardPage<'a> {
     /// Whether the page can ask this service for a key, instead of the visitor.
     has_dev_key: bool,
+    /// Whether the visitor is signed in, and needs no key.
+    has_session: bool,
     /// The zone of the racing day.
     time_zone: String,
     /// The modules that the page loads, so that the browser requests them before it has read who imports them.
     modules: Vec<&'static str>,
+    /// What the button that leads to the plans says.
+    offer: &'static str,
+    /// The racing for visitors, as HTML.
+    racing: Arc<str>,
+    /// The address of the picture with which others show a link to the page.
+    picture: &'a str,
 }
 
 pub(super) fn router() -> Routes {
@@ -37,12 +46,19 @@ pub(super) fn router() -> Routes {
         .route("/dev/key", post(dev_key))
 }
 
-async fn show(State(app): State<Arc<App>>) -> Response {
-    page_with_scripts(&BoardPage {
+async fn show(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
+    let session = session_secret(&headers, &app.pages);
+    let board = BoardPage {
         has_dev_key: app.dev_key.get().is_some(),
-        time_zone: app.clock.zone().to_owned(),
+        has_session: session.is_some_and(|cookie| app.keys.check_session(cookie).is_ok()),
+        time_zone: app.clock.zone.clone(),
         modules: once("railbird.js").chain(names_in("board/")).collect(),
-    })
+        offer: offer(&app),
+        racing: app.front_page.html(),
+        picture: &app.pages.picture,
+    };
+    let response = open_page(SCRIPT_POLICY, &board);
+    ([(VARY, "cookie")], response).into_response()
 }
 
 /// Returns the key of `railbird dev` to a page of this address.
@@ -54,8 +70,7 @@ async fn dev_key(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Resp
         let message = "Only pages of this loopback address get the key".to_owned();
         return Err(ApiError::OriginNotAllowed(message));
     }
-    let no_store = [(CACHE_CONTROL, "no-store")];
-    Ok((no_store, Json(json!({ "key": key }))).into_response())
+    Ok(([(CACHE_CONTROL, "no-store")], Json(json!({ "key": key }))).into_response())
 }
 
 /// Whether the request was sent by a script of a page that the browser has from this address, a loopback one.

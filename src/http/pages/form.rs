@@ -25,7 +25,8 @@ impl Form {
     /// Reads the body of a request that a page of this service sent.
     pub(super) async fn read(request: Request, service: &PublicUrl) -> Result<Self, PageError> {
         let (parts, body) = request.into_parts();
-        if !is_same_origin(&parts.headers, service) {
+        // It could subscribe strangers with the visitor's network.
+        if is_of_own_page(&parts.headers, service) == Some(false) {
             return Err(PageError::OtherSite);
         }
         if !is_form(&parts.headers) {
@@ -41,8 +42,7 @@ impl Form {
                 return Err(PageError::Stalled);
             }
         };
-        let fields = form_urlencoded::parse(&body).into_owned();
-        Ok(Self(fields.collect()))
+        Ok(Self(form_urlencoded::parse(&body).into_owned().collect()))
     }
 
     /// The value of a field; empty if it is missing.
@@ -52,25 +52,21 @@ impl Form {
     }
 }
 
-/// Whether a form was sent by a page of this service, or not by a browser. A page of another site must not act for its
-/// visitor: it could subscribe strangers with the visitor's network.
-fn is_same_origin(headers: &HeaderMap, service: &PublicUrl) -> bool {
+/// Whether a page of this service sent a request, or another page. `None` if neither is known: from a visitor, who
+/// repeats a form from the history or opens an address, or a program.
+pub(in crate::http) fn is_of_own_page(headers: &HeaderMap, service: &PublicUrl) -> Option<bool> {
     let header = |name| {
-        headers
-            .get(name)
-            .map(|value| value.to_str().unwrap_or_default())
+        let value = headers.get(name);
+        value.map(|value| value.to_str().unwrap_or_default())
     };
-    // `none`: the visitor repeats a form from the history.
     if let Some(site) = header(SEC_FETCH_SITE) {
-        return matches!(site, "same-origin" | "none");
+        return (site != "none").then_some(site == "same-origin");
     }
-    // Browsers leave the first header out of plain HTTP to another machine.
-    let Some(origin) = header(ORIGIN) else {
-        return true;
-    };
+    // Browsers leave the first header out of plain HTTP to another machine, and some of WebSockets.
+    let origin = header(ORIGIN)?;
     let host = header(HOST).unwrap_or_default();
     let of_host = |scheme| origin.strip_prefix(scheme).is_some_and(|rest| rest == host);
-    of_host("https://") || of_host("http://") || origin == service.origin()
+    Some(of_host("https://") || of_host("http://") || origin == service.origin())
 }
 
 fn is_form(headers: &HeaderMap) -> bool {

@@ -1,5 +1,6 @@
-//! The pages. Those for subscribers are plain HTML without scripts; the others read the public API with the visitor's
-//! own key, or load themselves again. Their links are relative, so that a proxy can serve them under any path.
+//! The pages. Those for subscribers are plain HTML, whose only script copies a new key; the others read the public API
+//! with the visitor's own key, or load themselves again. Their links are relative, so that a proxy can serve them under
+//! any path.
 
 mod account;
 mod assets;
@@ -8,7 +9,7 @@ mod docs;
 mod form;
 mod pricing;
 mod status;
-mod words;
+pub(super) mod words;
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -27,30 +28,34 @@ use base64::prelude::BASE64_STANDARD;
 use sha2::{Digest, Sha256};
 use tokio::time::{sleep, timeout};
 
+pub(super) use account::session_secret;
+pub(super) use form::is_of_own_page;
 pub(crate) use pricing::SignUpOutcome;
 
 use super::error::ApiError;
 use crate::accounts::{Actor, CommandError, MailId};
 use crate::http::routes::Routes;
 use crate::http::state::App;
+use crate::http::static_document::StaticDocument;
 use crate::limits::Network;
 use crate::log::Backoff;
 
 const STYLE: &str = include_str!("../../../web/style.css");
-/// The policy of pages without scripts: allows their inline style and nothing else.
-static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
-    let style = BASE64_STANDARD.encode(Sha256::digest(STYLE));
-    let policy = format!(
-        "default-src 'none'; style-src 'sha256-{style}'; img-src data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
-    );
-    HeaderValue::try_from(policy).expect("ASCII")
-});
+/// The policy of pages without scripts.
+static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| policy("'none'"));
+/// The policy of the page with a new key, whose only script copies it.
+static NEW_KEY_POLICY: LazyLock<HeaderValue> = LazyLock::new(|| policy("'self'"));
 /// The policy of pages with scripts: files and connections of this service, and nothing inline.
 const SCRIPT_POLICY: HeaderValue = HeaderValue::from_static(
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; manifest-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
 );
 const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
 const ROBOTS: HeaderName = HeaderName::from_static("x-robots-tag");
+
+/// All pages and files that are the same for as long as the service runs.
+pub(super) fn documents() -> impl Iterator<Item = &'static StaticDocument> {
+    docs::documents().chain(assets::documents())
+}
 
 pub(super) fn router() -> Routes {
     let pricing = get(pricing::show).post(pricing::subscribe);
@@ -67,52 +72,45 @@ pub(super) fn router() -> Routes {
 /// The content type of a page.
 const HTML: &str = "text/html; charset=utf-8";
 
-/// Whether a page may be cached.
-#[derive(Debug, Clone, Copy)]
-enum PageCaching {
-    /// With revalidation.
-    Revalidate,
-    /// Not at all: it is about a subscriber.
-    NoStore,
+/// A policy that allows the inline style, these scripts, and nothing else.
+fn policy(scripts: &str) -> HeaderValue {
+    let style = BASE64_STANDARD.encode(Sha256::digest(STYLE));
+    let policy = format!(
+        "default-src 'none'; script-src {scripts}; style-src 'sha256-{style}'; img-src data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+    );
+    HeaderValue::try_from(policy).expect("ASCII")
 }
 
-fn page(status: StatusCode, caching: PageCaching, template: &impl Template) -> Response {
-    let html = match template.render() {
-        Ok(html) => html,
-        Err(error) => return ApiError::internal(error).into_response(),
-    };
-    let cache = match caching {
-        PageCaching::Revalidate => "no-cache",
-        PageCaching::NoStore => "no-store",
-    };
-    let mut response = html_response(status, cache, POLICY.clone(), Body::from(html));
-    if let PageCaching::NoStore = caching {
-        let headers = response.headers_mut();
-        headers.insert(ROBOTS, HeaderValue::from_static("noindex"));
-    }
-    response
+/// A page about a subscriber, which no cache keeps.
+fn page(status: StatusCode, template: &impl Template) -> Response {
+    private_page(status, POLICY.clone(), template)
 }
 
-/// A page that loads scripts and styles from `/assets`.
-fn page_with_scripts(template: &impl Template) -> Response {
-    let mut response = page(StatusCode::OK, PageCaching::Revalidate, template);
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_SECURITY_POLICY, SCRIPT_POLICY);
-    response
+fn private_page(status: StatusCode, policy: HeaderValue, template: &impl Template) -> Response {
+    let response = html_response(status, "no-store", policy, template.render());
+    ([(ROBOTS, "noindex")], response).into_response()
+}
+
+/// A page for everybody, which caches keep and ask about again.
+fn open_page(policy: HeaderValue, template: &impl Template) -> Response {
+    html_response(StatusCode::OK, "no-cache", policy, template.render())
 }
 
 fn html_response(
     status: StatusCode,
     cache: &'static str,
     policy: HeaderValue,
-    html: Body,
+    html: askama::Result<impl Into<Body>>,
 ) -> Response {
-    let mut response = Response::new(html);
-    *response.status_mut() = status;
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(HTML));
-    add_page_headers(headers, cache, policy);
-    response
+    match html {
+        Ok(html) => {
+            let html: Body = html.into();
+            let mut response = (status, [(CONTENT_TYPE, HTML)], html).into_response();
+            add_page_headers(response.headers_mut(), cache, policy);
+            response
+        }
+        Err(error) => ApiError::internal(error).into_response(),
+    }
 }
 
 /// Adds the headers of all pages.
@@ -129,17 +127,34 @@ fn add_page_headers(headers: &mut HeaderMap, cache: &'static str, policy: Header
     headers.insert(CONTENT_SECURITY_POLICY, policy);
 }
 
-/// A page that is shown instead of the requested one.
-#[derive(Debug, Clone, Copy)]
+/// A page that is shown instead of the requested one. Its text is that of the page.
+#[derive(Debug, Clone, Copy, thiserror::Error)]
 enum PageError {
+    #[error("Another web site sent it. Nothing was changed. Open the page here, and use its form.")]
     OtherSite,
+    #[error(
+        "The request body must be application/x-www-form-urlencoded, as the form on the page sends it."
+    )]
     NotAForm,
+    #[error("The form contains more text than we accept.")]
     TooLong,
+    #[error("The connection is slow or was interrupted. Go back, and send the form again.")]
     Stalled,
+    #[error("This page supports GET, HEAD and POST.")]
     MethodNotAllowed,
+    #[error(
+        "It works once, for 30 minutes. If you have a newer mail, use the link in that one, or ask for another."
+    )]
     UnknownLink,
+    #[error("Open your account again, and use the buttons on that page. Nothing was changed.")]
     InvalidForm,
+    #[error(
+        "You created or replaced too many keys in an hour. Wait a while. You can still revoke keys."
+    )]
     TooManyChanges { retry_after: u32 },
+    #[error(
+        "We cannot save your request at the moment. Try again in a few seconds; sending it twice does no harm."
+    )]
     NotReady,
 }
 
@@ -177,78 +192,37 @@ impl<'a> ErrorPage<'a> {
 }
 
 impl PageError {
-    fn parts(self) -> (StatusCode, &'static str, &'static str) {
+    fn status_and_title(self) -> (StatusCode, &'static str) {
         match self {
-            Self::OtherSite => (
-                StatusCode::FORBIDDEN,
-                "This form is not ours",
-                "Another web site sent it. Nothing was changed. Open the page here, and use its form.",
-            ),
-            Self::NotAForm => (
-                StatusCode::UNSUPPORTED_MEDIA_TYPE,
-                "This is not a form",
-                "The request body must be application/x-www-form-urlencoded, as the form on the page sends it.",
-            ),
-            Self::TooLong => (
-                StatusCode::PAYLOAD_TOO_LARGE,
-                "The form is too long",
-                "The form contains more text than we accept.",
-            ),
-            Self::Stalled => (
-                StatusCode::REQUEST_TIMEOUT,
-                "The form did not arrive",
-                "The connection is slow or was interrupted. Go back, and send the form again.",
-            ),
-            Self::MethodNotAllowed => (
-                StatusCode::METHOD_NOT_ALLOWED,
-                "Method not allowed",
-                "This page supports GET, HEAD and POST.",
-            ),
-            Self::UnknownLink => (
-                StatusCode::NOT_FOUND,
-                "This link does not work",
-                "It works once, for 30 minutes. If you have a newer mail, use the link in that one, or ask for another.",
-            ),
-            Self::InvalidForm => (
-                StatusCode::UNPROCESSABLE_ENTITY,
-                "The form is incomplete",
-                "Open your account again, and use the buttons on that page. Nothing was changed.",
-            ),
-            Self::TooManyChanges { .. } => (
-                StatusCode::TOO_MANY_REQUESTS,
-                "Too many changes",
-                "You created or replaced too many keys in an hour. Wait a while. You can still revoke keys.",
-            ),
-            Self::NotReady => (
-                StatusCode::SERVICE_UNAVAILABLE,
-                "Temporarily unavailable",
-                "We cannot save your request at the moment. Try again in a few seconds; sending it twice does no harm.",
-            ),
+            Self::OtherSite => (StatusCode::FORBIDDEN, "This form is not ours"),
+            Self::NotAForm => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "This is not a form"),
+            Self::TooLong => (StatusCode::PAYLOAD_TOO_LARGE, "The form is too long"),
+            Self::Stalled => (StatusCode::REQUEST_TIMEOUT, "The form did not arrive"),
+            Self::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, "Method not allowed"),
+            Self::UnknownLink => (StatusCode::NOT_FOUND, "This link does not work"),
+            Self::InvalidForm => (StatusCode::UNPROCESSABLE_ENTITY, "The form is incomplete"),
+            Self::TooManyChanges { .. } => (StatusCode::TOO_MANY_REQUESTS, "Too many changes"),
+            Self::NotReady => (StatusCode::SERVICE_UNAVAILABLE, "Temporarily unavailable"),
         }
-    }
-
-    fn page(self) -> Response {
-        let (status, title, text) = self.parts();
-        let error = ErrorPage::new(title, text, "");
-        let mut response = page(status, PageCaching::NoStore, &error);
-        self.set_headers(&mut response);
-        response
-    }
-
-    /// Sets `Retry-After` and `Allow` where they apply.
-    fn set_headers(self, response: &mut Response) {
-        let (name, value) = match self {
-            Self::TooManyChanges { retry_after } => (RETRY_AFTER, retry_after.into()),
-            Self::NotReady => (RETRY_AFTER, RETRY_AFTER_SECONDS.into()),
-            Self::MethodNotAllowed => (ALLOW, HeaderValue::from_static("GET, HEAD, POST")),
-            _ => return,
-        };
-        response.headers_mut().insert(name, value);
     }
 }
 
-async fn method_not_allowed() -> Response {
-    PageError::MethodNotAllowed.page()
+impl IntoResponse for PageError {
+    fn into_response(self) -> Response {
+        let (status, title) = self.status_and_title();
+        let response = page(status, &ErrorPage::new(title, &self.to_string(), ""));
+        let header = match self {
+            Self::TooManyChanges { retry_after } => (RETRY_AFTER, retry_after.into()),
+            Self::NotReady => (RETRY_AFTER, RETRY_AFTER_SECONDS.into()),
+            Self::MethodNotAllowed => (ALLOW, HeaderValue::from_static("GET, HEAD, POST")),
+            _ => return response,
+        };
+        ([header], response).into_response()
+    }
+}
+
+async fn method_not_allowed() -> PageError {
+    PageError::MethodNotAllowed
 }
 
 /// Runs a command with a time limit. The command continues when the client disconnects: someone who presses a button
@@ -257,7 +231,11 @@ async fn run_command<T: Send + 'static>(
     command: impl Future<Output = Result<T, CommandError>> + Send + 'static,
 ) -> Result<Result<T, CommandError>, PageError> {
     match timeout(COMMAND_TIMEOUT, tokio::spawn(command)).await {
-        Ok(Ok(Err(error @ (CommandError::Log(_) | CommandError::Addresses(_))))) => {
+        Ok(Ok(Err(
+            error @ (CommandError::Log(_)
+            | CommandError::NoRandomNumbers(_)
+            | CommandError::WrongSecret { .. }),
+        ))) => {
             tracing::warn!(%error, "a subscriber's command failed");
             Err(PageError::NotReady)
         }

@@ -1,21 +1,10 @@
-//! [`Observation`]: the state of the service at a time, its parts as users know them, and figures.
+//! What is observed of the service: the log, the views, and the parts as users know them.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::health::{Component, Impact, Sample, ServiceState, Totals};
-
-/// The state of the service at a time, and figures.
-#[derive(Debug, Clone)]
-pub(in crate::http) struct Observation {
-    pub(in crate::http) state: ServiceState,
-    pub(in crate::http) log: ObservedLog,
-    /// The views that are served.
-    pub(in crate::http) views: Option<ObservedViews>,
-    pub(in crate::http) totals: Totals,
-    pub(in crate::http) sockets: u64,
-    pub(in crate::http) open_races: u64,
-}
+use crate::accounts::IncidentKind;
+use crate::health::{Component, Impact, Reason, ServiceState};
 
 /// The log that the views reflect.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
@@ -46,6 +35,8 @@ pub(in crate::http) struct ObservedViews {
 /// `off`: this service does not have the part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[derive(strum::Display)]
+#[strum(serialize_all = "lowercase")]
 pub(in crate::http) enum ComponentState {
     Off,
     Operational,
@@ -63,28 +54,35 @@ pub(in crate::http) struct ComponentStatus {
     pub(in crate::http) text: &'static str,
 }
 
-impl Observation {
-    /// The parts of the service.
-    pub(in crate::http) fn components(&self) -> [ComponentStatus; 4] {
-        Component::ALL.map(|name| {
-            let (state, text) = match (name, self.state.impact(name)) {
-                (Component::Mail, _) if self.state.oldest_mail.is_none() => (
-                    ComponentState::Off,
-                    "This service sends no mail. Its operator gives out keys.",
-                ),
-                (_, Impact::Down(text)) => (ComponentState::Down, text),
-                (_, Impact::Degraded(text)) => (ComponentState::Degraded, text),
-                (_, Impact::Operational(text)) => (ComponentState::Operational, text),
-                (_, Impact::None) => (ComponentState::Operational, works(name)),
-            };
-            ComponentStatus { name, state, text }
-        })
-    }
+/// The parts of the service in a state.
+pub(in crate::http) fn components(service: &ServiceState) -> [ComponentStatus; 4] {
+    Component::ALL.map(|name| {
+        let (state, text) = match (name, service.impact(name)) {
+            (Component::Mail, _) if service.oldest_mail.is_none() => (
+                ComponentState::Off,
+                "This service sends no mail. Its operator gives out keys.",
+            ),
+            (_, Impact::Down(text)) => (ComponentState::Down, text),
+            (_, Impact::Degraded(text)) => (ComponentState::Degraded, text),
+            (_, Impact::Operational(text)) => (ComponentState::Operational, text),
+            (_, Impact::None) => (ComponentState::Operational, works(name)),
+        };
+        ComponentStatus { name, state, text }
+    })
+}
 
-    /// What the history needs.
-    pub(in crate::http) fn sample(&self) -> Sample {
-        self.state.sample(self.totals, self.sockets)
-    }
+/// The worst that an incident of a kind means for a part.
+pub(in crate::http) fn of_incident(kind: IncidentKind) -> ComponentState {
+    let meanings = Reason::ALL.map(Reason::meaning).into_iter();
+    let of_kind = meanings.filter(|meaning| meaning.incident == Some(kind));
+    let states = of_kind
+        .flat_map(|meaning| meaning.impacts)
+        .map(|impact| match impact {
+            Impact::Down(_) => ComponentState::Down,
+            Impact::Degraded(_) => ComponentState::Degraded,
+            Impact::Operational(_) | Impact::None => ComponentState::Operational,
+        });
+    states.max().unwrap_or(ComponentState::Operational)
 }
 
 /// The text of a part without trouble.

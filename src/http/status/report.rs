@@ -1,13 +1,19 @@
 //! [`ServiceStatus`]: the document at `/status.json`.
 
 use events::Moment;
+use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::observation::{
-    ComponentState, ComponentStatus, Observation, ObservedLog, ObservedViews,
+    ComponentState, ComponentStatus, ObservedLog, ObservedViews, components, of_incident,
 };
-use crate::health::{Component, FeedHealth, History, Incident, Minute};
+use crate::accounts::{DAYS_MAX, Incident, Incidents, Maintenance, ServiceRecord};
+use crate::feed::epoch;
+use crate::health::{Component, FeedHealth, History, Minute, ServiceState};
+use crate::projector::views::NamedStore;
+
+const SECONDS_A_DAY: i64 = 24 * 60 * 60;
 
 /// The status of the service: overall, by part, and in figures. It holds nothing that is private to the operator.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -18,16 +24,20 @@ pub(in crate::http) struct ServiceStatus {
     pub(in crate::http) text: &'static str,
     /// When this was observed. It is at most a few seconds old.
     pub(in crate::http) time: Moment,
-    /// The start of the service, with which `incidents` and `rejections` begin.
+    /// The start of this replica, with which `rejections` begin.
     pub(in crate::http) started_at: Moment,
     /// The version of the service.
     pub(in crate::http) version: &'static str,
     /// The parts of the service.
     pub(in crate::http) components: Vec<ComponentStatus>,
-    /// The incidents since the start, newest first: at most 50.
+    /// The incidents of 90 days, of all replicas, newest first: at most 100.
     pub(in crate::http) incidents: Vec<Incident>,
     /// Older incidents that are not kept.
     pub(in crate::http) incidents_dropped: u64,
+    /// The days of which all incidents are listed, oldest first: at most 90, today included.
+    pub(in crate::http) days: Vec<DayStatus>,
+    /// The maintenance of 90 days and of the future, by its start: at most 50.
+    pub(in crate::http) maintenance: Vec<Maintenance>,
     pub(in crate::http) feed: FeedFigures,
     pub(in crate::http) log: ObservedLog,
     /// Left out while there are none.
@@ -54,6 +64,18 @@ pub(in crate::http) struct FeedFigures {
     pub(in crate::http) age_ms: u64,
 }
 
+/// A day (UTC) of the service.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "StatusDay")]
+pub(in crate::http) struct DayStatus {
+    /// The day, as `YYYY-MM-DD`.
+    pub(in crate::http) date: String,
+    /// The worst that an incident of the day meant for a part of the service.
+    pub(in crate::http) state: ComponentState,
+    /// How many incidents there were, or lasted from an earlier day.
+    pub(in crate::http) incidents: usize,
+}
+
 /// The rejected messages with one reason.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(in crate::http) struct RejectionCount {
@@ -64,16 +86,31 @@ pub(in crate::http) struct RejectionCount {
 }
 
 impl ServiceStatus {
-    pub(in crate::http) fn new(
+    pub(in crate::http) fn of(
+        service: ServiceState,
+        views: Option<NamedStore>,
+        (sockets, open_races): (u64, u64),
         (started_at, time): (Moment, Moment),
-        observation: Observation,
-        history: &History,
+        (history, record): (&History, Option<&ServiceRecord>),
     ) -> Self {
-        let components = observation.components();
+        let components = components(&service);
         let worst = components.iter().map(|component| component.state).max();
         let state = worst.unwrap_or(ComponentState::Down);
-        let (incidents, incidents_dropped) = history.incidents();
-        let fold = &observation.state.fold;
+        let mut incidents = record.map_or_else(Incidents::default, |it| it.incidents.clone());
+        for own in history.incidents.iter() {
+            // The log has its end a little later.
+            let same = |known: &Incident| known.id == own.id && known.started_at == own.started_at;
+            if let Some(end) = own.ended_at.filter(|_| incidents.iter().any(same)) {
+                incidents.end(own.kind, end);
+            }
+            incidents.add(own.clone());
+        }
+        incidents.forget(time);
+        let began_at = record.and_then(|it| it.began_at).unwrap_or(time);
+        let known_since = incidents.dropped_until.unwrap_or(began_at.min(started_at));
+        let checkpoint = views.as_ref().and_then(|views| views.store.checkpoint());
+        let epoch = checkpoint.as_ref().map(|found| epoch(&found.log));
+        let fold = service.fold;
         let rejected = fold.tally.rejected.iter();
         Self {
             state,
@@ -81,25 +118,29 @@ impl ServiceStatus {
             time,
             started_at,
             version: env!("CARGO_PKG_VERSION"),
-            incidents: incidents.rev().cloned().collect(),
-            incidents_dropped,
+            incidents: incidents.iter().rev().cloned().collect(),
+            incidents_dropped: incidents.dropped,
+            days: days(&incidents, known_since, time),
+            maintenance: record.map_or_else(Vec::new, |it| it.maintenance.clone()),
             feed: FeedFigures {
-                health: FeedHealth::of(
-                    fold,
-                    observation.state.connection,
-                    observation.state.sources.clone(),
-                ),
+                health: FeedHealth::of(&fold, service.connection, service.sources),
                 age_ms: u64::try_from(fold.freshness.age().as_millis()).unwrap_or(u64::MAX),
             },
-            log: observation.log,
-            views: observation.views,
-            open_races: observation.open_races,
-            sockets: observation.sockets,
+            log: ObservedLog {
+                epoch: epoch.map_or(String::new(), |epoch| epoch.to_string()),
+                seq: fold.seq,
+                pending: fold.pending,
+                missing: fold.missing,
+            },
+            views: views.zip(checkpoint).map(|(views, found)| ObservedViews {
+                schema: views.schema,
+                digest: found.digest.to_string(),
+                seq: found.seq,
+            }),
+            open_races,
+            sockets,
             rejections: rejected
-                .map(|(code, count)| RejectionCount {
-                    code,
-                    count: *count,
-                })
+                .map(|(code, &count)| RejectionCount { code, count })
                 .collect(),
             minutes: history.minutes().cloned().collect(),
             components: components.into(),
@@ -107,18 +148,39 @@ impl ServiceStatus {
     }
 }
 
+/// The days from a time to today.
+fn days(incidents: &Incidents, since: Moment, now: Moment) -> Vec<DayStatus> {
+    let number = |time: Moment| time.timestamp().as_second().div_euclid(SECONDS_A_DAY);
+    let today = number(now);
+    let status = |day: i64| {
+        let is_of_day = |incident: &&Incident| {
+            let end = incident.ended_at.unwrap_or(now);
+            (number(incident.started_at)..=number(end)).contains(&day)
+        };
+        let of_day = incidents.iter().filter(is_of_day);
+        let impacts = of_day.clone().map(|incident| of_incident(incident.kind));
+        let worst = impacts.max();
+        let start = Timestamp::from_second(day * SECONDS_A_DAY).unwrap_or_default();
+        DayStatus {
+            date: start.strftime("%F").to_string(),
+            state: worst.unwrap_or(ComponentState::Operational),
+            incidents: of_day.count(),
+        }
+    };
+    let first = number(since).max(today - DAYS_MAX + 1);
+    (first..=today).map(status).collect()
+}
+
 /// The overall state in words.
 fn in_words(state: ComponentState, components: &[ComponentStatus]) -> &'static str {
-    let is_down = |name| {
-        let mut down = components
-            .iter()
-            .filter(|c| c.state == ComponentState::Down);
-        down.any(|component| component.name == name)
-    };
+    let is_api_down =
+        |it: &ComponentStatus| it.name == Component::Api && it.state == ComponentState::Down;
     match state {
         ComponentState::Off | ComponentState::Operational => "Everything works",
         ComponentState::Degraded => "Some parts are late or limited",
-        ComponentState::Down if is_down(Component::Api) => "The service is not available",
+        ComponentState::Down if components.iter().any(is_api_down) => {
+            "The service is not available"
+        }
         ComponentState::Down => "Some parts are not available",
     }
 }

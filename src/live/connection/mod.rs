@@ -6,22 +6,21 @@ mod outgoing;
 mod socket;
 
 use std::io::{self, IoSlice, Read, Write};
-use std::os::fd::OwnedFd;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use rustix::event::PollFlags;
-use tokio::net::{TcpStream, UnixStream};
+use tokio::net::TcpStream;
 use tungstenite::error::ProtocolError;
 use tungstenite::protocol::{CloseFrame, Role, WebSocketConfig, WebSocketContext};
 use tungstenite::{Error, Message};
 
 use self::inflate::DeflatedInput;
 use self::outgoing::OutgoingBuffer;
-use self::socket::{ClientSocket, ClientStream};
+use self::socket::ClientSocket;
 use super::close_reason::CloseReason;
+use super::new_client::NewConnection;
 use crate::feed::frame::{Encoding, Frame};
-use crate::tls::TlsSession;
 
 /// Bytes of a message from a client, all fragments together.
 const MESSAGE_BYTES_MAX: usize = 16 * 1024;
@@ -38,7 +37,6 @@ const PING: Bytes = Bytes::from_static(&[0x89, 0x00]);
 /// A comment, which clients ignore.
 const EVENT_STREAM_PING: Bytes = Bytes::from_static(b":\n\n");
 
-#[derive(Debug)]
 pub(super) enum Incoming {
     Text(String),
     /// A ping or a pong: the client is alive, and the frame counts towards its quota.
@@ -52,40 +50,37 @@ pub(super) enum Incoming {
     Invalid(CloseReason),
 }
 
-#[derive(Debug)]
 pub(super) struct Connection {
-    socket: ClientSocket,
+    pipe: Pipe,
     encoding: Encoding,
     context: WebSocketContext,
-    /// Of a client that may compress its messages.
-    deflated: Option<Box<DeflatedInput>>,
     /// Bytes that arrived with the handshake are not decoded yet. The system does not report them as readable.
     has_read_ahead: bool,
-    outgoing: OutgoingBuffer,
     /// The system accepts no more bytes for now.
     pub(super) blocked: bool,
     /// Wakes the task that polls this connection, when it is blocked or ends.
     pub(super) waker: Waker,
 }
 
-/// The stream for the library: it reads from the socket, but what it writes is collected, so that it never interrupts a
+/// The stream for the library: it reads from the socket, but what it writes is queued, so that it never interrupts a
 /// frame.
-struct Pipe<'a> {
-    socket: &'a mut ClientSocket,
-    deflated: Option<&'a mut DeflatedInput>,
-    replies: Vec<Bytes>,
+struct Pipe {
+    socket: ClientSocket,
+    /// Of a client that may compress its messages.
+    deflated: Option<Box<DeflatedInput>>,
+    outgoing: OutgoingBuffer,
     /// Bytes that may be read before other clients have their turn.
-    budget: &'a mut usize,
+    budget: usize,
 }
 
-impl Read for Pipe<'_> {
+impl Read for Pipe {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let end = buffer.len().min(*self.budget);
+        let end = buffer.len().min(self.budget);
         let Some(buffer) = buffer.get_mut(..end).filter(|buffer| !buffer.is_empty()) else {
             return Err(io::ErrorKind::WouldBlock.into());
         };
         let bytes = self.socket.read(buffer)?;
-        *self.budget -= bytes;
+        self.budget -= bytes;
         if let Some(deflated) = &mut self.deflated {
             deflated.pass(buffer.get_mut(..bytes).unwrap_or_default());
         }
@@ -93,9 +88,9 @@ impl Read for Pipe<'_> {
     }
 }
 
-impl Write for Pipe<'_> {
+impl Write for Pipe {
     fn write(&mut self, reply: &[u8]) -> io::Result<usize> {
-        self.replies.push(Bytes::copy_from_slice(reply));
+        (self.outgoing.frames).push_back(Bytes::copy_from_slice(reply));
         Ok(reply.len())
     }
 
@@ -109,17 +104,10 @@ impl Connection {
     ///
     /// # Errors
     /// Returns an I/O error if the system does not add the socket to its event queue.
-    pub(super) fn open(
-        stream: OwnedFd,
-        tls: Option<TlsSession>,
-        mut read_ahead: Vec<u8>,
-        encoding: Encoding,
-    ) -> io::Result<Self> {
-        rustix::net::sockopt::set_socket_send_buffer_size(&stream, SEND_BUFFER_BYTES)?;
-        let stream = match encoding {
-            Encoding::EventStream => ClientStream::Pair(UnixStream::from_std(stream.into())?),
-            _ => ClientStream::Tcp(TcpStream::from_std(stream.into())?),
-        };
+    pub(super) fn open(connection: NewConnection) -> io::Result<Self> {
+        let (encoding, mut read_ahead) = (connection.encoding, connection.read_ahead);
+        rustix::net::sockopt::set_socket_send_buffer_size(&connection.stream, SEND_BUFFER_BYTES)?;
+        let stream = TcpStream::from_std(connection.stream.into())?;
         let mut deflated = (encoding == Encoding::Deflated).then(Box::<DeflatedInput>::default);
         if let Some(deflated) = &mut deflated {
             deflated.pass(&mut read_ahead);
@@ -131,12 +119,15 @@ impl Connection {
             .max_message_size(Some(MESSAGE_BYTES_MAX))
             .max_frame_size(Some(MESSAGE_BYTES_MAX));
         Ok(Self {
-            socket: ClientSocket::new(stream, tls),
+            pipe: Pipe {
+                socket: ClientSocket::new(stream, connection.tls),
+                deflated,
+                outgoing: OutgoingBuffer::default(),
+                budget: 0,
+            },
             encoding,
-            deflated,
             has_read_ahead: !read_ahead.is_empty(),
             context: WebSocketContext::from_partially_read(read_ahead, Role::Server, Some(config)),
-            outgoing: OutgoingBuffer::default(),
             blocked: false,
             waker: Waker::noop().clone(),
         })
@@ -144,16 +135,11 @@ impl Connection {
 
     /// Reads the next message without waiting, and at most `budget` bytes, which it reduces by what it read.
     pub(super) fn read(&mut self, budget: &mut usize) -> Incoming {
-        let mut pipe = Pipe {
-            socket: &mut self.socket,
-            deflated: self.deflated.as_deref_mut(),
-            replies: Vec::new(),
-            budget,
-        };
-        let result = self.context.read(&mut pipe);
-        self.outgoing.frames.extend(pipe.replies);
+        self.pipe.budget = *budget;
+        let result = self.context.read(&mut self.pipe);
+        *budget = self.pipe.budget;
         let is_data = matches!(result, Ok(Message::Text(_) | Message::Binary(_)));
-        let deflated = self.deflated.as_mut().filter(|_| is_data);
+        let deflated = self.pipe.deflated.as_mut().filter(|_| is_data);
         let is_deflated = deflated.is_some_and(|deflated| deflated.take());
         match result {
             Ok(Message::Text(text)) => Incoming::Text(text.as_str().to_owned()),
@@ -184,7 +170,7 @@ impl Connection {
         self.has_read_ahead = false;
         let mut buffer = [0; 4096];
         while budget > 0 {
-            match self.socket.read(&mut buffer) {
+            match self.pipe.socket.read(&mut buffer) {
                 Ok(0) => return false,
                 Ok(bytes) => budget = budget.saturating_sub(bytes),
                 Err(error) => return error.kind() == io::ErrorKind::WouldBlock,
@@ -196,7 +182,7 @@ impl Connection {
     pub(super) fn queue(&mut self, frames: impl IntoIterator<Item = Frame>) {
         let frames = frames.into_iter();
         let frames = frames.map(|frame| frame.bytes(self.encoding).clone());
-        self.outgoing.frames.extend(frames);
+        self.pipe.outgoing.frames.extend(frames);
     }
 
     pub(super) fn queue_ping(&mut self) {
@@ -204,12 +190,12 @@ impl Connection {
             Encoding::EventStream => EVENT_STREAM_PING,
             Encoding::WebSocket | Encoding::Deflated => PING,
         };
-        self.outgoing.frames.push_back(ping);
+        self.pipe.outgoing.frames.push_back(ping);
     }
 
     /// Drops the frames that wait and are not started.
     pub(super) fn discard_output(&mut self) {
-        self.outgoing.discard_unstarted();
+        self.pipe.outgoing.discard_unstarted();
     }
 
     /// Adds a close frame to the frames that wait. An event stream has none.
@@ -217,45 +203,37 @@ impl Connection {
         if self.encoding == Encoding::EventStream {
             return;
         }
-        let frame = CloseFrame {
-            code: reason.code().into(),
-            reason: reason.text().into(),
-        };
-        let mut pipe = Pipe {
-            socket: &mut self.socket,
-            deflated: None,
-            replies: Vec::new(),
-            budget: &mut 0,
-        };
+        let (code, reason) = (reason.code().into(), reason.text().into());
+        let frame = CloseFrame { code, reason };
+        let queued = self.pipe.outgoing.frames.len();
         // The pipe accepts everything, so an error means that the client closed first: then the answer to that is sent.
         let client_closed = !self.context.can_write();
-        let _ = self.context.flush(&mut pipe);
+        let _ = self.context.flush(&mut self.pipe);
         if !client_closed {
             // A pong that is due would follow the close frame, which must be the last.
-            pipe.replies.clear();
-            let _ = self.context.close(&mut pipe, Some(frame));
+            self.pipe.outgoing.frames.truncate(queued);
+            let _ = self.context.close(&mut self.pipe, Some(frame));
         }
-        self.outgoing.frames.extend(pipe.replies);
     }
 
     /// Whether all that was queued is written.
     pub(super) fn is_clear(&self) -> bool {
-        self.outgoing.frames.is_empty() && self.socket.is_flushed()
+        self.pipe.outgoing.frames.is_empty() && self.pipe.socket.is_flushed()
     }
 
     /// Bytes that the system has accepted so far.
     pub(super) fn bytes_written(&self) -> u64 {
-        self.socket.bytes_written()
+        self.pipe.socket.bytes_written()
     }
 
     /// Whether so many frames wait that only urgent ones should be added.
     pub(super) fn is_crowded(&self) -> bool {
-        self.outgoing.frames.len() >= OUTGOING_FRAMES_MAX
+        self.pipe.outgoing.frames.len() >= OUTGOING_FRAMES_MAX
     }
 
     /// Ends the output, so that the client reads the end of the stream.
     pub(super) fn shut_down_output(&mut self) {
-        let ended = self.socket.shut_down_output();
+        let ended = self.pipe.socket.shut_down_output();
         // Any other error means that the connection has ended.
         if ended.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
             self.blocked = true;
@@ -267,7 +245,7 @@ impl Connection {
         if self.has_read_ahead {
             return Poll::Ready(Ok(()));
         }
-        self.socket.poll_readable(context)
+        self.pipe.socket.poll_readable(context)
     }
 
     /// Whether the system accepts bytes again, or has bytes of the client if it always did. The runtime may not have
@@ -276,7 +254,7 @@ impl Connection {
         if self.encoding == Encoding::EventStream && !self.blocked {
             return true;
         }
-        self.socket.is_ready(if self.blocked {
+        self.pipe.socket.is_ready(if self.blocked {
             PollFlags::OUT
         } else {
             PollFlags::IN
@@ -285,7 +263,7 @@ impl Connection {
 
     /// Waits until the system accepts bytes again.
     pub(super) fn poll_unblocked(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let ready = self.socket.poll_writable(context);
+        let ready = self.pipe.socket.poll_writable(context);
         self.blocked = ready.is_pending();
         ready
     }
@@ -297,16 +275,16 @@ impl Connection {
     /// Returns an I/O error if the connection has ended.
     pub(super) fn write(&mut self, frames: &[Frame]) -> io::Result<usize> {
         let mut started = 0;
-        let encoding = self.encoding;
+        let (pipe, encoding) = (&mut self.pipe, self.encoding);
         loop {
             let frames = frames.get(started..).unwrap_or_default();
             let frames = || frames.iter().map(|frame| frame.bytes(encoding));
-            let write = |slices: &[IoSlice<'_>]| self.socket.write_vectored(slices).map(Some);
-            let written = self.outgoing.with_slices(frames(), write);
-            match written.unwrap_or_else(|| self.socket.flush().map(|()| None)) {
+            let write = |slices: &[IoSlice<'_>]| pipe.socket.write_vectored(slices).map(Some);
+            let written = pipe.outgoing.with_slices(frames(), write);
+            match written.unwrap_or_else(|| pipe.socket.flush().map(|()| None)) {
                 Ok(None) => break,
                 Ok(Some(0)) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(Some(bytes)) => started += self.outgoing.advance(bytes, frames()),
+                Ok(Some(bytes)) => started += pipe.outgoing.advance(bytes, frames()),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.blocked = true;
                     break;

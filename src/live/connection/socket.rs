@@ -1,63 +1,30 @@
 //! [`ClientSocket`]: the bytes of a client's connection, with TLS or without. No call waits.
 
 use std::io::{self, IoSlice, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd};
 use std::task::{Context, Poll};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::Shutdown;
-use tokio::io::Interest;
-use tokio::net::{TcpStream, UnixStream};
+use tokio::net::TcpStream;
 
 use crate::tls::TlsSession;
 
-#[derive(Debug)]
 pub(super) struct ClientSocket {
     stream: NonBlocking,
     tls: Option<TlsSession>,
 }
 
-/// The connection to a client, or to the task of the server that sends it what is written.
-#[derive(Debug)]
-pub(super) enum ClientStream {
-    Tcp(TcpStream),
-    Pair(UnixStream),
-}
-
-impl AsFd for ClientStream {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Self::Tcp(stream) => stream.as_fd(),
-            Self::Pair(stream) => stream.as_fd(),
-        }
-    }
-}
-
-impl ClientStream {
-    fn try_io<T>(
-        &self,
-        interest: Interest,
-        io: impl FnOnce(&Self) -> io::Result<T>,
-    ) -> io::Result<T> {
-        match self {
-            Self::Tcp(stream) => stream.try_io(interest, || io(self)),
-            Self::Pair(stream) => stream.try_io(interest, || io(self)),
-        }
-    }
-}
-
 /// Counts what is written.
-#[derive(Debug)]
 struct NonBlocking {
-    stream: ClientStream,
+    /// The connection to a client, or the pair of sockets to the task of the server that sends it what is written. Only
+    /// its descriptor is used, so the type does not matter.
+    stream: TcpStream,
     bytes_written: u64,
 }
 
 impl Read for NonBlocking {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.stream.try_io(Interest::READABLE, |stream| {
-            Ok(rustix::io::read(stream, buffer)?)
-        })
+        self.stream.try_read(buffer)
     }
 }
 
@@ -67,8 +34,7 @@ impl Write for NonBlocking {
     }
 
     fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        let write = |stream: &ClientStream| Ok(rustix::io::writev(stream, slices)?);
-        let bytes = self.stream.try_io(Interest::WRITABLE, write)?;
+        let bytes = self.stream.try_write_vectored(slices)?;
         self.bytes_written += bytes as u64;
         Ok(bytes)
     }
@@ -79,7 +45,7 @@ impl Write for NonBlocking {
 }
 
 impl ClientSocket {
-    pub(super) fn new(stream: ClientStream, tls: Option<TlsSession>) -> Self {
+    pub(super) fn new(stream: TcpStream, tls: Option<TlsSession>) -> Self {
         let stream = NonBlocking {
             stream,
             bytes_written: 0,
@@ -133,17 +99,11 @@ impl ClientSocket {
         if self.tls.as_mut().is_some_and(TlsSession::is_readable) {
             return Poll::Ready(Ok(()));
         }
-        match &self.stream.stream {
-            ClientStream::Tcp(stream) => stream.poll_read_ready(context),
-            ClientStream::Pair(stream) => stream.poll_read_ready(context),
-        }
+        self.stream.stream.poll_read_ready(context)
     }
 
     pub(super) fn poll_writable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &self.stream.stream {
-            ClientStream::Tcp(stream) => stream.poll_write_ready(context),
-            ClientStream::Pair(stream) => stream.poll_write_ready(context),
-        }
+        self.stream.stream.poll_write_ready(context)
     }
 
     /// Asks the system whether the socket is ready, or has ended.

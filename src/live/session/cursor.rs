@@ -7,7 +7,6 @@ use serde_json::Value;
 use crate::feed::{FeedMessage, Position};
 use crate::live::batch::FeedCursor;
 
-#[derive(Debug)]
 pub(super) struct Cursor {
     pub(super) generation: u64,
     /// The index of the next message. While the client is current, messages after it may have passed that it did not
@@ -22,7 +21,6 @@ pub(super) struct Cursor {
 }
 
 /// Messages that a client is sent again after a resume.
-#[derive(Debug)]
 pub(super) struct Replay {
     /// The index of the first message that is new.
     until: u64,

@@ -6,24 +6,12 @@ use std::time::{Duration, Instant};
 use super::cursor::Replay;
 use super::{Session, TOO_FAR_BEHIND, VIEWS_REBUILT};
 use crate::feed::{ConflatedBy, FeedMessage, Position};
-use crate::live::batch::{FeedBatch, FeedCursor, SelectedFrames};
-use crate::live::server_message::ServerMessage;
+use crate::live::batch::{FeedBatch, FeedCursor, RaceFrames, SelectedFrames};
 
 /// Messages that a client may be behind before it is moved on to the latest images.
 const BEHIND_MAX: u64 = 8_192;
 /// Messages that are taken from the feed at a time for a client that catches up.
 const TAIL_MESSAGES_MAX: usize = 512;
-
-/// What an open, writable client does next.
-enum DeliveryStep {
-    /// Its messages are those of views that were replaced.
-    StartOver,
-    FinishReplay(Replay),
-    CatchUp,
-    /// It has all but what the feed has left out.
-    MoveToEnd,
-    Wait,
-}
 
 impl Session {
     /// Sends what the client wants of a batch of its shard, or notes that it is behind. `selected` is a buffer to
@@ -59,13 +47,10 @@ impl Session {
         if all_new && self.subscription.wants_everything() {
             return self.write_selected(&batch.selected, batch, now);
         }
-        let mut races = batch
-            .races
-            .iter()
-            .filter(|race| self.subscription.filter.matches(&race.topic));
-        let Some(race) = races.next() else {
-            return;
-        };
+        let filter = &self.subscription.filter;
+        let follows = |race: &&RaceFrames| filter.matches(&race.topic);
+        let mut races = batch.races.iter().filter(follows);
+        let Some(race) = races.next() else { return };
         if all_new && races.next().is_none() && self.subscription.has_default_content() {
             return self.write_selected(&race.selected, batch, now);
         }
@@ -77,8 +62,7 @@ impl Session {
 
     /// Sends these messages of a batch.
     fn write_selected(&mut self, selected: &SelectedFrames, batch: &FeedBatch, now: Instant) {
-        let sent = self.write(&selected.frames, now);
-        let offset = selected.offset_after(sent, batch.messages.len());
+        let offset = selected.offset_after(self.write(&selected.frames, now), batch.messages.len());
         let end = batch.end.next_index;
         self.cursor.advance(&batch.messages, offset, end);
     }
@@ -105,7 +89,8 @@ impl Session {
         end: u64,
         now: Instant,
     ) {
-        selected.clear();
+        selected.frames.clear();
+        selected.offsets.clear();
         for (offset, message) in messages.iter().enumerate() {
             if self.subscription.wants_message(message) {
                 selected.push(message, offset);
@@ -141,42 +126,22 @@ impl Session {
                 return;
             }
             let position = self.context.feed.position();
-            match self.next_step(&position) {
-                DeliveryStep::StartOver => self.start_over(VIEWS_REBUILT),
-                DeliveryStep::FinishReplay(replay) => self.finish_replay(&replay),
-                DeliveryStep::CatchUp => self.catch_up(&position, now),
-                DeliveryStep::MoveToEnd => return self.move_to(&position),
-                DeliveryStep::Wait => return,
+            if position.generation != self.cursor.generation {
+                self.start_over(VIEWS_REBUILT);
+            } else if let Some(Replay { id, sent, .. }) = self.cursor.finish_replay() {
+                self.queue_complete(id.as_ref(), 0, sent);
+            } else if self.cursor.is_current {
+                return;
+            } else if self.cursor.next_index >= position.head {
+                // The client has all but what the feed has left out.
+                return self.move_to(&position);
+            } else if self.timers.flush_due.is_some() && self.cursor.replay.is_none() {
+                // Conflated messages are held back until then.
+                return;
+            } else {
+                self.catch_up(&position, now);
             }
         }
-    }
-
-    fn next_step(&mut self, position: &Position) -> DeliveryStep {
-        let cursor = &mut self.cursor;
-        if position.generation != cursor.generation {
-            DeliveryStep::StartOver
-        } else if let Some(replay) = cursor.finish_replay() {
-            DeliveryStep::FinishReplay(replay)
-        } else if cursor.is_current {
-            DeliveryStep::Wait
-        } else if cursor.next_index >= position.head {
-            DeliveryStep::MoveToEnd
-        } else if self.timers.flush_due.is_some() && cursor.replay.is_none() {
-            // Conflated messages are held back until then.
-            DeliveryStep::Wait
-        } else {
-            DeliveryStep::CatchUp
-        }
-    }
-
-    fn finish_replay(&mut self, replay: &Replay) {
-        self.queue_message(&ServerMessage::SnapshotComplete {
-            id: replay.id.as_ref(),
-            seq: self.cursor.through_seq,
-            recorded_at: self.recorded_at(self.cursor.through_seq),
-            races: 0,
-            replayed: replay.sent,
-        });
     }
 
     /// Takes one step towards the end of the feed.

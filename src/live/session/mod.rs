@@ -4,15 +4,16 @@ mod cursor;
 mod deliver;
 mod requests;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 mod timers;
 
 use std::io;
-use std::sync::Arc;
+use std::rc::Rc;
 use std::task::Context;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use tokio::sync::watch;
 
 use self::cursor::Cursor;
 use self::requests::PendingRequest;
@@ -21,14 +22,16 @@ use super::batch::FeedCursor;
 use super::close_reason::CloseReason;
 use super::connection::Connection;
 use super::connection_limits::ConnectionPermit;
+use super::context::LiveContext;
 use super::new_client::NewClient;
 use super::quota::InboundQuota;
 use super::server_message::{InForce, ServerMessage, server_time};
 use super::subscription::{LiveSubscription, ResumePoint};
 use crate::feed::frame::Frame;
-use crate::feed::{Feed, NotRecovered, Position, Snapshots};
+use crate::feed::{NotRecovered, Position, Snapshots};
 use crate::health::FeedHealth;
-use crate::metrics::LiveMetrics;
+use crate::metrics::WS_CLOSED;
+use crate::past::PlaybackControl;
 
 /// How long a client may take to close its side of the connection.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -38,14 +41,6 @@ const HEARTBEAT_RETRY: Duration = Duration::from_secs(1);
 const TOO_FAR_BEHIND: &str = "the client fell too far behind";
 const VIEWS_REBUILT: &str = "the views were rebuilt";
 
-/// What all sessions share.
-#[derive(Debug, Clone)]
-pub(super) struct SessionContext {
-    pub(super) feed: Feed,
-    pub(super) metrics: Arc<LiveMetrics>,
-}
-
-#[derive(Debug)]
 pub(super) struct Session {
     connection: Connection,
     state: SessionState,
@@ -57,8 +52,10 @@ pub(super) struct Session {
     quota: InboundQuota,
     /// A request that waits until everything before its answer is sent. Boxed, because hardly any client has one.
     pending_request: Option<Box<PendingRequest>>,
+    /// Controls what is played, in a replay.
+    play: Option<watch::Sender<PlaybackControl>>,
     pub(super) permit: ConnectionPermit,
-    context: SessionContext,
+    context: Rc<LiveContext>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,17 +73,12 @@ impl Session {
     /// Returns an I/O error if the connection cannot be opened.
     pub(super) fn open(
         client: NewClient,
-        context: SessionContext,
+        context: Rc<LiveContext>,
         health: FeedHealth,
         now: Instant,
     ) -> io::Result<Self> {
         let mut session = Self {
-            connection: Connection::open(
-                client.stream,
-                client.tls,
-                client.read_ahead,
-                client.encoding,
-            )?,
+            connection: Connection::open(client.connection)?,
             state: SessionState::Open,
             cursor: Cursor::new(&context.feed.position()),
             timers: Timers::new(client.subscription.heartbeat_interval(), now),
@@ -94,6 +86,7 @@ impl Session {
             subscription_changed: false,
             quota: InboundQuota::new(now),
             pending_request: None,
+            play: client.play,
             permit: client.permit,
             context,
         };
@@ -129,6 +122,7 @@ impl Session {
             seq: position.seq,
             epoch: &position.epoch,
             feed: health,
+            replay: self.play.as_ref().and_then(|play| play.borrow().span),
             in_force: InForce::new(&subscription, resumed),
         });
         if resumed != Some(Ok(())) {
@@ -169,19 +163,24 @@ impl Session {
     fn queue_snapshots(&mut self, snapshots: Snapshots, id: Option<&Value>) {
         let races = snapshots.images.len();
         self.queue_frames(snapshots.images);
+        self.queue_complete(id, races, 0);
+    }
+
+    /// Queues the end of snapshots, or of messages that a resume sent. The position is after them.
+    fn queue_complete(&mut self, id: Option<&Value>, races: usize, replayed: usize) {
+        let seq = self.cursor.through_seq;
         self.queue_message(&ServerMessage::SnapshotComplete {
             id,
-            seq: snapshots.position.seq,
-            recorded_at: self.recorded_at(snapshots.position.seq),
+            seq,
+            recorded_at: self.recorded_at(seq),
             races,
-            replayed: 0,
+            replayed,
         });
     }
 
     /// When the log recorded the event at a sequence that this client has reached; empty if that is not known.
     fn recorded_at(&self, seq: u64) -> String {
-        let generation = self.cursor.generation;
-        let recorded_at = self.context.feed.recorded_at(generation, seq);
+        let recorded_at = self.context.feed.recorded_at(self.cursor.generation, seq);
         recorded_at.map(|at| at.to_string()).unwrap_or_default()
     }
 
@@ -335,7 +334,7 @@ impl Session {
             return;
         }
         tracing::debug!(parent: &self.permit.trace.span(), code = reason.code(), reason = %reason.text(), "closing the connection");
-        self.context.metrics.closed(reason.code());
+        WS_CLOSED.increment(reason.code().to_string());
         self.connection.discard_output();
         self.queue_message(&ServerMessage::Closing {
             code: reason.code(),

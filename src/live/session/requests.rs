@@ -17,12 +17,8 @@ use crate::live::subscription::{LiveSubscription, ResumePoint};
 /// Bytes that are read from one client before others have their turn.
 const READ_BYTES_PER_TURN: usize = 16 * 1024;
 
-/// A client message that is not answered yet.
-#[derive(Debug)]
-pub(super) struct PendingRequest {
-    id: Option<Value>,
-    request: Result<Request, RequestError>,
-}
+/// A client message that is not answered yet, as [`Request::parse`] returns it.
+pub(super) type PendingRequest = (Option<Value>, Result<Request, RequestError>);
 
 impl Session {
     /// Reads and answers what was received, as far as it fits into one turn. `delivered` is how far the shard is.
@@ -47,8 +43,7 @@ impl Session {
             }
             match incoming {
                 Incoming::Text(text) => {
-                    let (id, request) = Request::parse(&text);
-                    self.pending_request = Some(Box::new(PendingRequest { id, request }));
+                    self.pending_request = Some(Box::new(Request::parse(&text)));
                     self.handle_pending_request(delivered, now);
                 }
                 Incoming::Control => {}
@@ -73,16 +68,15 @@ impl Session {
         let Some(pending) = self.pending_request.take() else {
             return;
         };
-        let concerns_feed = pending.request.as_ref().is_ok_and(|r| r.op != Op::Ping);
+        let concerns_feed = (pending.1.as_ref()).is_ok_and(|request| request.op != Op::Ping);
         if concerns_feed && !self.flush(delivered, now) {
             self.pending_request = Some(pending);
             return;
         }
         self.cursor.reflect(delivered.seq);
-        let PendingRequest { id, request } = *pending;
+        let (id, request) = *pending;
         let id = id.as_ref();
-        let handled = request.and_then(|request| self.handle(request, id));
-        if let Err(error) = handled {
+        if let Err(error) = request.and_then(|request| self.handle(request, id)) {
             self.queue_message(&ServerMessage::Error {
                 error: error.code(),
                 id,
@@ -100,10 +94,14 @@ impl Session {
             Op::Subscribe => self.subscribe(request, id)?,
             Op::Unsubscribe => self.unsubscribe(&request, id)?,
             Op::Resync => {
-                let before = self.subscription.clone();
-                let snapshots = self.move_to_snapshots(&before, None);
+                let snapshots = self.move_to_snapshots(&self.subscription.clone(), None);
                 self.queue_ack(Op::Resync, id, None);
                 self.queue_snapshots(snapshots, id);
+            }
+            Op::Play => {
+                let play = self.play.as_ref().ok_or(RequestError::NotReplay)?;
+                play.send_modify(|control| request.play.change(control));
+                self.queue_ack(Op::Play, id, None);
             }
             Op::Ping => self.queue_ack(Op::Ping, id, None),
         }
@@ -118,12 +116,10 @@ impl Session {
         subscription.filter = request.filter;
         subscription.markets = request.markets.unwrap_or(subscription.markets);
         let before = self.replace_subscription(subscription);
-        let epoch = request.epoch;
-        let recorded_at = request.recorded_at;
-        let resumed = request.since.map(|seq| {
-            let point = ResumePoint::new(seq, epoch, recorded_at.as_deref());
-            self.resume(&point, id)
-        });
+        let (epoch, recorded_at) = (request.epoch, request.recorded_at);
+        let resumed = request
+            .since
+            .map(|seq| self.resume(&ResumePoint::new(seq, epoch, recorded_at.as_deref()), id));
         if resumed == Some(Ok(())) {
             self.queue_ack(Op::Subscribe, id, resumed);
             return Ok(());

@@ -3,26 +3,34 @@
 use std::future::poll_fn;
 use std::io::Read;
 use std::net::{TcpListener, TcpStream};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use events::Moment;
 use projections::{Checkpoint, Digest, LogClock, LogHistory, LogIdentity, SourceRankings};
 use serde_json::Value;
+use tokio::sync::watch;
 use tokio::time::timeout;
 use tungstenite::protocol::{Role, WebSocket};
 use tungstenite::{Error, Message};
 
-use super::{Session, SessionContext};
-use crate::accounts::{Holder, KeyId};
+use super::Session;
+use crate::accounts::{Holder, KeyCache, KeyId};
 use crate::feed::frame::{Encoding, Frame};
 use crate::feed::{EventTime, Feed, Replayed};
-use crate::health::{FeedHealth, Liveness};
+use crate::health::{FeedHealth, FeedMonitor, Liveness};
 use crate::limits::NetworkConnections;
+use crate::limits::plans::Plans;
 use crate::live::batch::FeedCursor;
 use crate::live::connection_limits::ConnectionLimits;
-use crate::live::new_client::NewClient;
+use crate::live::context::LiveContext;
+use crate::live::new_client::{NewClient, NewConnection};
 use crate::live::subscription::LiveSubscription;
+use crate::log::ConnectionStatus;
+use crate::projector::lag::Lag;
+use crate::projector::{Phase, Status};
+use crate::shutdown::Shutdown;
 
 /// Nothing takes this long unless it is broken.
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -34,6 +42,28 @@ const HEALTHY: FeedHealth = FeedHealth {
     sources: Vec::new(),
 };
 
+/// What a channel without messages uses.
+pub(in crate::live) fn context() -> LiveContext {
+    let status = Status {
+        phase: Phase::Live,
+        ..Status::default()
+    };
+    let status = watch::channel(status).1;
+    let connection = ConnectionStatus {
+        up: true,
+        number: 1,
+    };
+    LiveContext {
+        feed: Feed::default(),
+        metrics: Arc::default(),
+        keys: Arc::new(KeyCache::new(Plans::default(), Duration::MAX)),
+        monitor: FeedMonitor::new(status.clone(), watch::channel(connection).1),
+        lag: Lag::new(Duration::ZERO, status).0,
+        shutdown: Shutdown::new(),
+        is_replay: false,
+    }
+}
+
 /// A session that was opened at a time, and the other end of its connection.
 async fn open_session(now: Instant) -> (Session, WebSocket<TcpStream>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -41,22 +71,22 @@ async fn open_session(now: Instant) -> (Session, WebSocket<TcpStream>) {
     let (stream, _) = listener.accept().expect("the other end");
     stream.set_nonblocking(true).expect("a socket");
     client.set_read_timeout(Some(PATIENCE)).expect("a socket");
-    let context = SessionContext {
-        feed: Feed::default(),
-        metrics: Arc::default(),
-    };
+    let context = Rc::new(context());
     let limits = ConnectionLimits::new(1, NetworkConnections::new(1), Arc::clone(&context.metrics));
     let key_id = KeyId::parse("00000000").expect("an id");
     let permit = limits
         .acquire(key_id, &Holder::Key(key_id), 1, None)
         .expect("a permit");
     let new_client = NewClient {
-        stream: stream.into(),
-        tls: None,
-        read_ahead: Vec::new(),
-        encoding: Encoding::WebSocket,
+        connection: NewConnection {
+            stream: stream.into(),
+            tls: None,
+            read_ahead: Vec::new(),
+            encoding: Encoding::WebSocket,
+        },
         subscription: LiveSubscription::default(),
         resume: None,
+        play: None,
         permit,
     };
     let mut session = Session::open(new_client, context, HEALTHY, now).expect("a connection");

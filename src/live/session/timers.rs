@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::live::close_reason::CloseReason;
+use crate::live::close_reason::CloseReason::{self, NotReading, NotSending};
 
 pub(super) const PING_INTERVAL: Duration = Duration::from_secs(30);
 /// A client that reads nothing for this long is closed.
@@ -10,7 +10,6 @@ const NOT_READING_AFTER: Duration = Duration::from_secs(30);
 /// A client that sends nothing for this long, though it is pinged, is closed.
 const NOT_SENDING_AFTER: Duration = Duration::from_secs(75);
 
-#[derive(Debug)]
 pub(super) struct Timers {
     pub(super) heartbeat_due: Instant,
     pub(super) ping_due: Instant,
@@ -41,17 +40,11 @@ impl Timers {
 
     /// When the next of these is due.
     pub(super) fn next(&self, is_blocked: bool) -> Instant {
-        let mut next = self
-            .heartbeat_due
-            .min(self.ping_due)
-            .min(self.received_at + NOT_SENDING_AFTER);
-        if let Some(flush_due) = self.flush_due {
-            next = next.min(flush_due);
-        }
-        if is_blocked {
-            next = next.min(self.progress_at + NOT_READING_AFTER);
-        }
-        next
+        let silent_at = self.received_at + NOT_SENDING_AFTER;
+        let next = self.heartbeat_due.min(self.ping_due).min(silent_at);
+        let next = self.flush_due.map_or(next, |due| due.min(next));
+        let stuck_at = is_blocked.then(|| self.progress_at + NOT_READING_AFTER);
+        stuck_at.map_or(next, |stuck_at| stuck_at.min(next))
     }
 
     /// Why the client counts as dead, if it does. `has_acted` asks the system, which knows what the client did while
@@ -63,17 +56,9 @@ impl Timers {
         now: Instant,
     ) -> Option<CloseReason> {
         let (since, limit, reason) = if is_blocked {
-            (
-                &mut self.progress_at,
-                NOT_READING_AFTER,
-                CloseReason::NotReading,
-            )
+            (&mut self.progress_at, NOT_READING_AFTER, NotReading)
         } else {
-            (
-                &mut self.received_at,
-                NOT_SENDING_AFTER,
-                CloseReason::NotSending,
-            )
+            (&mut self.received_at, NOT_SENDING_AFTER, NotSending)
         };
         if now.duration_since(*since) >= limit {
             if !has_acted() {

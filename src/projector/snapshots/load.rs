@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use projections::{Row, StoreError, StoreImport};
 use tokio::sync::mpsc;
-use tokio::task::spawn_blocking;
+use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::timeout;
 
 use super::parts::{PartDecoder, PartError};
@@ -28,12 +28,8 @@ pub struct RefusedSnapshot {
     pub reason: String,
 }
 
-/// Views that were loaded from a snapshot.
-#[derive(Debug)]
-pub struct Loaded {
-    pub snapshot: ViewsSnapshot,
-    store: NewStore,
-}
+/// What loading a snapshot returns.
+type LoadResult<T> = Result<T, LoadError>;
 
 /// Why a snapshot was not loaded.
 #[derive(Debug, thiserror::Error)]
@@ -85,22 +81,15 @@ pub(in crate::projector) async fn load_latest(
     let mut refused = Vec::new();
     let loaded = load(log, state, views, secret, seq, &mut refused).await;
     for RefusedSnapshot { name, reason } in &refused {
-        tracing::warn!(
-            snapshot = name,
-            reason,
-            "a snapshot of the views is not used"
-        );
+        let snapshot = name;
+        tracing::warn!(snapshot, reason, "a snapshot of the views is not used");
         metrics::count("railbird_snapshots_refused_total");
     }
     match loaded {
-        Ok(Some(loaded)) => {
-            let seq = loaded.snapshot.checkpoint.seq;
-            tracing::info!(
-                snapshot = loaded.snapshot.object.info.name,
-                seq,
-                "loaded a snapshot of the views"
-            );
-            Some(loaded.store)
+        Ok(Some((snapshot, store))) => {
+            let (name, seq) = (snapshot.object.info.name, snapshot.checkpoint.seq);
+            tracing::info!(snapshot = name, seq, "loaded a snapshot of the views");
+            Some(store)
         }
         Ok(None) => None,
         Err(error) => {
@@ -123,14 +112,15 @@ pub async fn restore(
 ) -> anyhow::Result<(Option<ViewsSnapshot>, Vec<RefusedSnapshot>)> {
     let state = log.state(RACING).await?;
     let mut refused = Vec::new();
-    let Some(loaded) = load(log, &state, views, secret, 0, &mut refused).await? else {
+    let Some((snapshot, store)) = load(log, &state, views, secret, 0, &mut refused).await? else {
         return Ok((None, refused));
     };
     let views = Arc::clone(views);
-    spawn_blocking(move || views.promote(loaded.store, None)).await??;
-    Ok((Some(loaded.snapshot), refused))
+    spawn_blocking(move || views.promote(store, None)).await??;
+    Ok((Some(snapshot), refused))
 }
 
+/// Loads the latest snapshot that fits, into new views.
 async fn load(
     log: &Log,
     state: &LogState,
@@ -138,9 +128,8 @@ async fn load(
     secret: &SnapshotSecret,
     seq: u64,
     refused: &mut Vec<RefusedSnapshot>,
-) -> Result<Option<Loaded>, LoadError> {
-    let snapshots = progress(ViewsSnapshot::list(log)).await??;
-    for listed in snapshots {
+) -> LoadResult<Option<(ViewsSnapshot, NewStore)>> {
+    for listed in progress(ViewsSnapshot::list(log)).await?? {
         let snapshot = match listed {
             // Less than what there is already.
             Ok(snapshot) if snapshot.checkpoint.seq <= seq => continue,
@@ -154,7 +143,7 @@ async fn load(
         let reason = match misfit(log, state, secret, &snapshot).await? {
             Some(reason) => reason,
             None => match load_one(log, views, &snapshot).await {
-                Ok(store) => return Ok(Some(Loaded { snapshot, store })),
+                Ok(store) => return Ok(Some((snapshot, store))),
                 Err(error) if error.is_of_snapshot() => error.to_string(),
                 Err(error) => return Err(error),
             },
@@ -170,11 +159,10 @@ async fn misfit(
     state: &LogState,
     secret: &SnapshotSecret,
     snapshot: &ViewsSnapshot,
-) -> Result<Option<String>, LoadError> {
+) -> LoadResult<Option<String>> {
     if !snapshot.is_signed(secret) {
-        return Ok(Some(
-            "it is not signed with the --snapshot-secret".to_owned(),
-        ));
+        let reason = "it is not signed with the --snapshot-secret";
+        return Ok(Some(reason.to_owned()));
     }
     if !snapshot.is_of_this_schema() {
         let schema = snapshot.schema;
@@ -191,81 +179,78 @@ async fn misfit(
 }
 
 /// Loads a snapshot into a new store. All rows together have the digest of its checkpoint.
-async fn load_one(
-    log: &Log,
-    views: &Arc<Views>,
-    snapshot: &ViewsSnapshot,
-) -> Result<NewStore, LoadError> {
+async fn load_one(log: &Log, views: &Arc<Views>, snapshot: &ViewsSnapshot) -> LoadResult<NewStore> {
     let store = {
         let views = Arc::clone(views);
         blocking(move || views.begin_empty().map_err(LoadError::Folder)).await?
     };
     let (sender, parts) = mpsc::channel(PARTS_AHEAD);
-    let importing = {
-        let import = StoreImport::new(Arc::clone(store.store()));
-        tokio::spawn(blocking(move || import_rows(import, parts)))
-    };
+    let import = StoreImport::new(Arc::clone(store.store()));
+    let importing = tokio::spawn(import_rows(import, parts));
     let decoded = decode(log, snapshot, sender).await;
     let imported = importing.await;
     imported.unwrap_or_else(|panicked| Err(LoadError::Folder(panicked.into())))?;
     decoded?;
-    if store.store().checkpoint().as_ref() == Some(&snapshot.checkpoint) {
-        Ok(store)
-    } else {
-        Err(LoadError::Checkpoint)
-    }
+    let is_right = store.store().checkpoint().as_ref() == Some(&snapshot.checkpoint);
+    is_right.then_some(store).ok_or(LoadError::Checkpoint)
 }
 
-/// Fetches the parts of a snapshot, and passes their rows on until the receiver ends.
-async fn decode(
-    log: &Log,
-    snapshot: &ViewsSnapshot,
-    rows: mpsc::Sender<Vec<Row>>,
-) -> Result<(), LoadError> {
+/// The rows of a part, which are being made.
+type MadeRows = JoinHandle<Vec<Row>>;
+
+/// Fetches the parts of a snapshot, and passes their rows on until the receiver ends. Rows are made while the next part
+/// is decompressed and the last one is written.
+async fn decode(log: &Log, snapshot: &ViewsSnapshot, to: mpsc::Sender<MadeRows>) -> LoadResult<()> {
     let mut decoder = PartDecoder::default();
     let mut checksum = ObjectChecksum::default();
     let mut chunks = pin!(log.chunks(&snapshot.object));
     let mut number = 0;
     while let Some(chunk) = progress(chunks.next()).await? {
         let chunk = chunk?.ok_or(LoadError::Missing(number))?;
-        let part;
-        (decoder, checksum, part) = blocking(move || {
+        let entries;
+        (decoder, checksum, entries) = blocking(move || {
             checksum.add(&chunk);
-            let part = decoder.add(&chunk)?;
-            Ok((decoder, checksum, part))
+            let entries = decoder.add(&chunk)?;
+            Ok((decoder, checksum, entries))
         })
         .await?;
-        if rows.send(part).await.is_err() {
+        let rows = entries.into_iter().map(|(key, value)| Row::new(key, value));
+        let rows = spawn_blocking(move || rows.collect());
+        if to.send(rows).await.is_err() {
             return Ok(());
         }
         number += 1;
     }
-    if checksum.finish() == snapshot.object.info.digest && decoder.is_at_end_of_row() {
-        Ok(())
-    } else {
-        Err(LoadError::Checksum)
-    }
+    let is_whole = checksum.finish() == snapshot.object.info.digest && decoder.is_at_end_of_row();
+    is_whole.then_some(()).ok_or(LoadError::Checksum)
 }
 
-/// Writes rows while the next ones are decoded.
-fn import_rows(
+/// Writes rows while the next ones are made.
+async fn import_rows(
     mut import: StoreImport,
-    mut parts: mpsc::Receiver<Vec<Row>>,
-) -> Result<(), LoadError> {
-    while let Some(rows) = parts.blocking_recv() {
-        import.add(rows).map_err(LoadError::of_import)?;
+    mut parts: mpsc::Receiver<MadeRows>,
+) -> LoadResult<()> {
+    while let Some(rows) = parts.recv().await {
+        let rows = rows
+            .await
+            .map_err(|panicked| LoadError::Folder(panicked.into()))?;
+        import = blocking(move || {
+            import.add(rows).map_err(LoadError::of_import)?;
+            Ok(import)
+        })
+        .await?;
     }
     Ok(())
 }
 
 async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, LoadError> + Send + 'static,
-) -> Result<T, LoadError> {
+    work: impl FnOnce() -> LoadResult<T> + Send + 'static,
+) -> LoadResult<T> {
     let done = spawn_blocking(work).await;
     done.unwrap_or_else(|panicked| Err(LoadError::Folder(panicked.into())))
 }
 
-async fn progress<T>(step: impl Future<Output = T>) -> Result<T, LoadError> {
+async fn progress<T>(step: impl Future<Output = T>) -> LoadResult<T> {
     let step = timeout(PROGRESS_TIMEOUT, step).await;
     step.map_err(|_| LoadError::Stalled)
 }

@@ -14,7 +14,7 @@ use projections::{Checkpoint, SCHEMA_VERSION, VIEWS_VERSION};
 use serde_json::{Value, json};
 
 pub(super) use self::load::load_latest;
-pub use self::load::{Loaded, RefusedSnapshot, restore};
+pub use self::load::{RefusedSnapshot, restore};
 pub use self::secret::SnapshotSecret;
 pub use self::writer::{SnapshotError, SnapshotRequests, SnapshotWriter};
 use crate::log::{Log, LogError, StoredObject};
@@ -41,8 +41,7 @@ impl ViewsSnapshot {
     /// # Errors
     /// As [`Log::objects`].
     pub async fn list(log: &Log) -> Result<Vec<Result<Self, RefusedSnapshot>>, LogError> {
-        let objects = log.objects().await?;
-        Ok(objects.into_iter().map(Self::parse).collect())
+        Ok(log.objects().await?.into_iter().map(Self::parse).collect())
     }
 
     /// The snapshot as the admin address and `railbird snapshot list --json` print it.

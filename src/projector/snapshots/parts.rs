@@ -10,7 +10,6 @@ use bytes::Bytes;
 use flate2::Compression;
 use flate2::read::DeflateDecoder;
 use flate2::write::DeflateEncoder;
-use projections::Row;
 
 /// The bytes of rows in a part. A part that does not compress at all is below the `max_payload` of nats.conf, also in
 /// base64, and all others are large enough that the sync of each costs little.
@@ -108,6 +107,9 @@ pub(super) fn hash(number: u64, compressed: &[u8]) -> blake3::Hash {
     hasher.finalize()
 }
 
+/// A key and its value; `None` if it is removed.
+type Entry = (String, Option<Vec<u8>>);
+
 /// Makes rows of parts.
 #[derive(Debug, Default)]
 pub(super) struct PartDecoder {
@@ -118,12 +120,11 @@ pub(super) struct PartDecoder {
 
 impl PartDecoder {
     /// The rows that end in the next part.
-    pub(super) fn add(&mut self, part: &[u8]) -> Result<Vec<Row>, PartError> {
+    pub(super) fn add(&mut self, part: &[u8]) -> Result<Vec<Entry>, PartError> {
         let number = self.number;
         self.number += 1;
-        let (expected, compressed) = part
-            .split_first_chunk::<HASH_BYTES>()
-            .ok_or(PartError::Checksum(number))?;
+        let split = part.split_first_chunk::<HASH_BYTES>();
+        let (expected, compressed) = split.ok_or(PartError::Checksum(number))?;
         if hash(number, compressed) != *expected {
             return Err(PartError::Checksum(number));
         }
@@ -149,7 +150,7 @@ impl PartDecoder {
 }
 
 /// The first row and the bytes after it; `None` if it is not complete.
-fn split_row(bytes: &[u8]) -> Result<Option<(Row, &[u8])>, ()> {
+fn split_row(bytes: &[u8]) -> Result<Option<(Entry, &[u8])>, ()> {
     let Some((lengths, rest)) = bytes.split_first_chunk::<LENGTHS_BYTES>() else {
         return Ok(None);
     };
@@ -168,21 +169,18 @@ fn split_row(bytes: &[u8]) -> Result<Option<(Row, &[u8])>, ()> {
         return Ok(None);
     };
     let key = std::str::from_utf8(key).map_err(|_| ())?.to_owned();
-    let value = (value != REMOVED).then_some(bytes);
-    Ok(Some((Row::new(key, value), rest)))
+    let value = (value != REMOVED).then(|| bytes.to_vec());
+    Ok(Some(((key, value), rest)))
 }
 
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use projections::Row;
     use proptest::prelude::*;
 
-    use super::{PART_BYTES, PartDecoder, PartEncoder};
+    use super::{Entry, PART_BYTES, PartDecoder, PartEncoder};
 
-    type KeyAndValue = (String, Option<Vec<u8>>);
-
-    fn parts(rows: &[KeyAndValue]) -> Vec<Bytes> {
+    fn parts(rows: &[Entry]) -> Vec<Bytes> {
         let mut parts = Vec::new();
         let mut encoder = PartEncoder::new(|part| {
             parts.push(part);
@@ -196,7 +194,7 @@ mod tests {
     }
 
     /// Rows, some of which are larger than a part.
-    fn rows() -> impl Strategy<Value = Vec<KeyAndValue>> {
+    fn rows() -> impl Strategy<Value = Vec<Entry>> {
         let size = prop_oneof![4 => 0..2_000_usize, 1 => 0..3 * PART_BYTES];
         let value = prop_oneof![
             1 => Just(None),
@@ -216,8 +214,7 @@ mod tests {
                 decoded.extend(decoder.add(&part).expect("a sound part"));
             }
             prop_assert!(decoder.is_at_end_of_row());
-            let rows = rows.into_iter().map(|(key, value)| Row::new(key, value.as_deref()));
-            prop_assert_eq!(decoded, rows.collect::<Vec<_>>());
+            prop_assert_eq!(decoded, rows);
         }
 
         #[test]

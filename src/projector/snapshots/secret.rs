@@ -1,7 +1,6 @@
 //! [`SnapshotSecret`]: signs the snapshots of the views.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 /// The context of the key that is derived from the secret.
 const CONTEXT: &str = "railbird 2026-11-24 snapshots of the views";
@@ -12,7 +11,8 @@ const SECRET_CHARS_MIN: usize = 32;
 
 /// What all replicas of a service know, and NATS does not: with the password of the service alone, nobody can write a
 /// snapshot that a replica loads.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("SnapshotSecret")]
 pub struct SnapshotSecret([u8; blake3::KEY_LEN]);
 
 impl SnapshotSecret {
@@ -40,11 +40,5 @@ impl SnapshotSecret {
     fn signature(&self, metadata: &BTreeMap<String, String>, checksum: &str) -> blake3::Hash {
         let signed = serde_json::to_vec(&(metadata, checksum)).expect("no keys but text");
         blake3::keyed_hash(&self.0, &signed)
-    }
-}
-
-impl fmt::Debug for SnapshotSecret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SnapshotSecret")
     }
 }

@@ -39,6 +39,8 @@ const PARTS_AHEAD: usize = 1;
 /// Requests that wait. One snapshot answers all that came before it was begun.
 const REQUESTS_MAX: usize = 4;
 
+const WROTE: &str = "wrote a snapshot of the views";
+
 /// Why no snapshot was written.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
@@ -153,11 +155,8 @@ impl SnapshotWriter {
                     let _ = requested.send(written);
                 }
             }
-            wait = if self.every.is_zero() {
-                CHECK_EVERY
-            } else {
-                CHECK_EVERY.min(self.every)
-            };
+            let every = Some(self.every).filter(|every| !every.is_zero());
+            wait = every.map_or(CHECK_EVERY, |every| every.min(CHECK_EVERY));
         }
     }
 
@@ -173,11 +172,10 @@ impl SnapshotWriter {
 
     /// Writes a snapshot, or finds that none is needed.
     async fn write_if_due(&self) -> Result<(), SnapshotError> {
-        if self.is_due().await {
-            self.write_alone(true).await.map(drop)
-        } else {
-            Ok(())
+        if !self.is_due().await {
+            return Ok(());
         }
+        self.write_alone(true).await.map(drop)
     }
 
     /// Writes a snapshot while this replica has the lease. With `if_due`, none if another replica has just written one.
@@ -240,9 +238,8 @@ impl SnapshotWriter {
             return false;
         };
         let last = latest.filter(|latest| latest.checkpoint.log == checkpoint.log);
-        let last_seq = last
-            .filter(|last| last.is_of_this_schema())
-            .map_or(0, |last| last.checkpoint.seq);
+        let continued = last.filter(|last| last.is_of_this_schema());
+        let last_seq = continued.map_or(0, |last| last.checkpoint.seq);
         let is_old = last.is_none_or(|last| age(last) >= self.every);
         let is_enabled = self.secret.is_some() && !self.every.is_zero();
         is_enabled && is_old && checkpoint.seq >= last_seq + EVENTS_MIN
@@ -263,8 +260,7 @@ impl SnapshotWriter {
                 Some(writer) => writer.add(part).await?,
             }
         }
-        let exported = exporting.await.map_err(|_| SnapshotError::Ended)?;
-        let checkpoint = exported?;
+        let checkpoint = exporting.await.map_err(|_| SnapshotError::Ended)??;
         let writer = writer.ok_or(SnapshotError::Ended)?;
         check(lease)?;
         let at = Timestamp::now().as_millisecond();
@@ -285,13 +281,7 @@ impl SnapshotWriter {
         let bytes = snapshot.object.info.size;
         let seq = snapshot.checkpoint.seq;
         let seconds = began.elapsed().as_secs_f64();
-        tracing::info!(
-            snapshot = name,
-            seq,
-            bytes,
-            seconds,
-            "wrote a snapshot of the views"
-        );
+        tracing::info!(snapshot = name, seq, bytes, seconds, "{WROTE}");
         note(Some(&snapshot));
         if let Err(error) = self.remove_all_but(SNAPSHOTS_KEPT).await {
             tracing::warn!(%error, "cannot remove the oldest snapshot of the views");
@@ -302,7 +292,7 @@ impl SnapshotWriter {
     fn live_store(&self) -> Option<Arc<Store>> {
         let is_live = self.status.borrow().phase == Phase::Live;
         let current = self.views.read_current().filter(|_| is_live)?;
-        (current.schema() == SCHEMA_VERSION).then(|| Arc::clone(current.store()))
+        (current.schema == SCHEMA_VERSION).then(|| Arc::clone(&current.store))
     }
 
     /// Removes all snapshots but so many of the latest.
@@ -325,10 +315,8 @@ impl SnapshotWriter {
 /// Makes the parts of a snapshot, and rests meanwhile: the service has other work, and commits wait for the reads of
 /// sled. A thread of low priority would make them wait longer, since it keeps sled's locks while others run.
 fn export(store: &Store, sender: &mpsc::Sender<Bytes>) -> Result<Checkpoint, SnapshotError> {
-    let mut parts = PartEncoder::new(|part| {
-        let sent = sender.blocking_send(part);
-        sent.map_err(|_| SnapshotError::Ended)
-    });
+    let mut parts =
+        PartEncoder::new(|part| sender.blocking_send(part).map_err(|_| SnapshotError::Ended));
     let mut began = Instant::now();
     let checkpoint = store.export(|key, value| {
         let added = parts.add(key, value);
@@ -346,11 +334,9 @@ fn export(store: &Store, sender: &mpsc::Sender<Bytes>) -> Result<Checkpoint, Sna
 /// Whether this replica still has the lease. Without the right to leases each replica writes; the object store lets one
 /// at a time.
 fn check(lease: &Lease) -> Result<(), SnapshotError> {
-    if lease.held().is_some() || lease.is_denied() {
-        Ok(())
-    } else {
-        Err(SnapshotError::Fenced("the lease ended"))
-    }
+    let may_write = lease.held().is_some() || lease.is_denied();
+    let ended = SnapshotError::Fenced("the lease ended");
+    may_write.then_some(()).ok_or(ended)
 }
 
 fn note(latest: Option<&ViewsSnapshot>) {

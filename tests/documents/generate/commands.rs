@@ -19,7 +19,8 @@ const EXIT_CODES: [(u8, &str); 7] = [
     (EXIT_USAGE, "wrong command line"),
     (
         EXIT_UNAVAILABLE,
-        "NATS is unreachable or has no stream yet (`serve` waits); `watch`: no ready service at the first attempt",
+        "NATS is unreachable or has no stream yet (`serve` waits); `watch`: no ready service at the first attempt; \
+         `export` and `diff`: no service",
     ),
     (EXIT_SOFTWARE, "a part of the service failed (`serve`, `dev`): start it again"),
     (EXIT_NO_PERMISSION, "NATS rejects the login, or denies publishing on the subject in the message"),
@@ -33,7 +34,7 @@ fn the_page_of_commands_is_that_of_the_command_line() {
 
 fn page() -> String {
     let mut page = format!(
-        "# Commands\n\n{MADE}. `railbird <command> --help` explains each flag. A flag takes precedence over its \
+        "# Commands\n\n{MADE}\n\n`railbird <command> --help` explains each flag. A flag takes precedence over its \
          variable.\nAs variables, switches take `true` or `false`, and lists have commas between their values.\n"
     );
     add_command(

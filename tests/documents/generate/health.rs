@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use super::{MADE, check};
-use crate::health::{Impact, IncidentKind, Reason};
+use crate::accounts::IncidentKind;
+use crate::health::{Impact, Reason};
 
 #[test]
 fn the_page_of_health_is_that_of_the_reasons() {
@@ -12,7 +13,8 @@ fn the_page_of_health_is_that_of_the_reasons() {
 
 fn page() -> String {
     let mut page = format!(
-        "# Health\n\n{MADE}. It lists what can be wrong. The first reason that there is stands in `/readyz`;\n\
+        "# Health\n\n{MADE}\n\n\
+         All reasons why something can be wrong. `/readyz` has the first that applies;\n\
          `/status` shows the worst that all of them mean for a part of the service, and incidents.\n\n\
          | reason | `reason` of `/readyz` | API | live odds | feeders | mail | incident | alert |\n\
          |---|---|---|---|---|---|---|---|\n"

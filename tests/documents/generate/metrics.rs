@@ -5,7 +5,7 @@ use crate::documents::{MADE, add_item, check};
 
 #[test]
 fn the_page_of_metrics_is_that_of_the_code() {
-    let mut page = format!("# Metrics\n\n{MADE}.\n\n");
+    let mut page = format!("# Metrics\n\n{MADE}\n\n");
     for (metric, help) in described() {
         add_item(&mut page, &format!("`{metric}`: {help}"));
     }

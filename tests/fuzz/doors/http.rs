@@ -24,7 +24,7 @@ pub fn parse_request(uri: &Uri) -> (Vec<Vec<u8>>, String) {
         query.check_names(&["name", "venue", "limit", "since"]),
         query.number("since").map(drop),
         query.duration("since").map(drop),
-        query.limit(1000).map(drop),
+        query.count("limit", 1000).map(drop),
         query.date("from").map(drop),
         filter(&query).map(drop),
         subscription(&query, LiveSubscription::default().filter).map(drop),

@@ -4,7 +4,6 @@ use std::io::Write;
 
 use flate2::Compression;
 use flate2::write::DeflateEncoder;
-use projections::Row;
 
 use super::parts::{PartDecoder, PartEncoder, hash};
 use super::{SnapshotSecret, ViewsSnapshot};
@@ -74,6 +73,6 @@ pub fn recode_rows(rows: &[(&str, Option<&[u8]>)]) {
         .expect("sound parts");
     let rows = rows
         .iter()
-        .map(|(key, value)| Row::new((*key).to_owned(), *value));
+        .map(|(key, value)| ((*key).to_owned(), value.map(<[u8]>::to_vec)));
     assert_eq!(decoded, rows.collect::<Vec<_>>());
 }

@@ -152,6 +152,25 @@ async fn watch_connects_with_tls() {
 }
 
 #[tokio::test]
+async fn a_command_of_the_api_connects_with_tls_to_a_service_that_it_can_trust() {
+    let service = Encrypted::start(&[]).await;
+    let url = format!("https://{}", service.http());
+    for is_trusted in [true, false] {
+        let mut diff = command();
+        diff.args(["diff", "1", "1", "--url", &url, "--api-key", &service.key]);
+        if is_trusted {
+            let authority = service.authority.file(service.folder.path());
+            diff.env("SSL_CERT_FILE", authority);
+        }
+        let output = diff.output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        let code = if is_trusted { 0 } else { 69 };
+        assert_eq!(output.status.code(), Some(code), "{error}");
+        assert_eq!(error.contains("certificate"), !is_trusted, "{error}");
+    }
+}
+
+#[tokio::test]
 async fn a_certificate_is_renewed_under_load_without_a_lost_request() {
     const KEPT: usize = 16;
     const RENEWALS: usize = 3;

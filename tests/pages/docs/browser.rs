@@ -13,7 +13,7 @@ async fn the_docs_work_in_a_browser_and_every_sample_runs() {
         lines.push(line);
     }
     browser.finished().await;
-    for step in ["searched", "requested", "finished"] {
+    for step in ["searched", "ran", "requested", "finished"] {
         assert!(lines.iter().any(|line| line[step] == true), "{step}");
     }
     // The samples read the result of the first race.

@@ -114,7 +114,7 @@ async fn a_link_that_is_unknown_expired_or_of_an_earlier_attempt_does_not_work()
     let folded = async || {
         let last = events(&nats).await;
         eventually("the event is folded", || async {
-            railbird.app.ledger.borrow().seq() >= last
+            railbird.app.health.ledger.borrow().seq() >= last
         })
         .await;
     };
@@ -145,17 +145,16 @@ async fn the_cookie_is_only_for_this_host_its_pages_and_its_forms() {
         (
             None,
             "railbird=",
-            "Path=/; Max-Age=7200; HttpOnly; SameSite=Strict",
+            "Path=/; Max-Age=2592000; HttpOnly; SameSite=Strict",
         ),
         (
             Some("https://racing.example"),
             "__Host-railbird=",
-            "Path=/; Max-Age=7200; HttpOnly; SameSite=Strict; Secure",
+            "Path=/; Max-Age=2592000; HttpOnly; SameSite=Strict; Secure",
         ),
     ] {
         let site = Site::start_with(1, |config| {
-            let mailing = config.mailing.as_mut().unwrap();
-            mailing.public_url = url.map(|url| PublicUrl::parse(url).unwrap());
+            config.public_url = url.map(|url| PublicUrl::parse(url).unwrap());
         })
         .await;
         let token = site.link_by(EMAIL, site.subscribe(EMAIL, "free")).await;
@@ -556,4 +555,39 @@ async fn a_link_that_was_not_used_is_not_sent_again_at_once() {
     assert_eq!(site.mails_to(EMAIL).len(), 2, "for {RESEND_AFTER:?}");
     html(&site.open(&token).await, 200);
     assert!(account.is_signed_in().await);
+}
+
+#[tokio::test]
+async fn pages_read_the_api_with_a_session_and_nothing_else_does() {
+    let site = Site::start().await;
+    let account = site.subscriber(EMAIL, "free").await;
+    let get = async |method: &str, headers: &[(&str, &str)]| {
+        let cookie = ("cookie", account.cookie.as_str());
+        let headers = [&[cookie], headers].concat();
+        request(site.http(), method, "/api/v1/meetings", &headers).await
+    };
+    let own_page = ("sec-fetch-site", "same-origin");
+    let reply = get("GET", &[own_page]).await;
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    // A budget of its own, and no quota of a day.
+    assert_eq!(reply.header("x-ratelimit-limit"), "240");
+    let origin = format!("http://{}", site.http());
+    assert_eq!(get("HEAD", &[("origin", &origin)]).await.status, 200);
+    for others in [
+        &[][..],
+        &[("sec-fetch-site", "none")],
+        &[("sec-fetch-site", "same-site")],
+        &[("sec-fetch-site", "cross-site"), ("origin", &origin)],
+        &[("origin", "https://evil.example")],
+        // A key that is wrong is not replaced by the session.
+        &[own_page, ("x-api-key", "wrong")],
+    ] {
+        assert_eq!(get("GET", others).await.status, 401, "{others:?}");
+    }
+    assert_eq!(get("POST", &[own_page]).await.status, 401);
+    account.press("sign-out", &[]).await;
+    eventually("the session has ended", async || {
+        get("GET", &[own_page]).await.status == 401
+    })
+    .await;
 }

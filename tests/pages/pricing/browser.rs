@@ -55,7 +55,6 @@ async fn start(nats: &Nats, server: &MailServer) -> Railbird {
         config.mailing = Some(Mailing {
             transport: Transport::Smtp(Smtp::parse(&smtp, Duration::from_secs(30)).unwrap()),
             from: Sender::parse("Railbird <keys@racing.example>").unwrap(),
-            public_url: None,
             key_env: "test",
         });
     })

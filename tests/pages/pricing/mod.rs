@@ -2,6 +2,8 @@
 
 mod account;
 mod browser;
+mod first_visit;
+mod session;
 mod subscribe;
 
 use std::collections::BTreeSet;
@@ -68,9 +70,8 @@ impl Site {
         };
         for _ in 0..replicas {
             let mailing = Mailing {
-                transport: Transport::Folder(Folder::new(site.mails.path().join("mail"))),
+                transport: Transport::Folder(Folder(site.mails.path().join("mail"))),
                 from: Sender::parse("Railbird <keys@racing.example>").unwrap(),
-                public_url: None,
                 key_env: "test",
             };
             let replica = Railbird::start_with(&site.nats, |config| {
@@ -191,7 +192,7 @@ impl Site {
         let last = events(&self.nats).await;
         for replica in &self.replicas {
             eventually("all events are folded", || async {
-                replica.app.ledger.borrow().seq() >= last
+                replica.app.health.ledger.borrow().seq() >= last
             })
             .await;
         }
@@ -312,7 +313,8 @@ fn attribute<'a>(page: &'a str, before: &str) -> &'a str {
     after.split_once('"').unwrap().0
 }
 
-/// Checks that a response is a page without scripts and with strict headers. Returns its HTML.
+/// Checks that a response is a page with strict headers, and without scripts but for the one that copies a new key.
+/// Returns its HTML.
 fn html(reply: &Reply, status: u16) -> String {
     let page = reply.text();
     assert_eq!(reply.status, status, "{page}");
@@ -328,10 +330,16 @@ fn html(reply: &Reply, status: u16) -> String {
     ] {
         assert!(policy.contains(part), "{policy}");
     }
+    let copies = "<script src=\"assets/copy.js\" defer></script>";
+    let scripts = match shown(&page) {
+        Some(_) => "script-src 'self';",
+        None => "script-src 'none';",
+    };
     assert!(
-        !policy.contains("unsafe") && !policy.contains("script-src"),
+        !policy.contains("unsafe") && policy.contains(scripts),
         "{policy}"
     );
+    assert_eq!(page.contains(copies), shown(&page).is_some(), "{page}");
     for active in [
         "<script",
         "javascript:",
@@ -343,7 +351,7 @@ fn html(reply: &Reply, status: u16) -> String {
     ] {
         let page = page.replace("xmlns='http://www.w3.org/2000/svg'", "");
         // The command line that uses a new key.
-        let page = page.replace("http://127.0.0.1:", "");
+        let page = page.replace("http://127.0.0.1:", "").replace(copies, "");
         assert!(!page.contains(active), "{active} in\n{page}");
     }
     page

@@ -40,7 +40,7 @@ class Filter(TypedDict):
 class Ack(TypedDict):
     event: Literal["ack"]
     # The op of the client message.
-    op: Literal["subscribe", "unsubscribe", "resync", "ping"]
+    op: Literal["subscribe", "unsubscribe", "resync", "play", "ping"]
     # The id of the client message; null if it had none.
     id: str | float | None
     # Everything for this client up to this log sequence has been sent.
@@ -287,7 +287,7 @@ class DividendsUpdate(TypedDict):
 class Error(TypedDict):
     event: Literal["error"]
     # The error code. `not_subscribed`: the client message names a list that is not in force.
-    error: Literal["invalid_message", "unknown_op", "invalid_parameter", "not_subscribed"]
+    error: Literal["invalid_message", "unknown_op", "invalid_parameter", "not_replay", "not_subscribed"]
     # The id of the client message; null if it had none.
     id: str | float | None
     # The error in words.
@@ -498,6 +498,8 @@ class PlacedRunner(TypedDict):
     stakes_currency: str
     # Its own weight, in pounds.
     body_weight: NotRequired[int]
+    # How many runners share the position, if it is a dead heat.
+    dead_heat: NotRequired[int]
     # Its gear, as the authority writes it.
     gear: NotRequired[str]
     # How far it was behind the winner.
@@ -536,6 +538,8 @@ class UnplacedRunner(TypedDict):
     stakes_currency: str
     # Its own weight, in pounds.
     body_weight: NotRequired[int]
+    # How many runners share the position, if it is a dead heat.
+    dead_heat: NotRequired[int]
     # Its gear, as the authority writes it.
     gear: NotRequired[str]
     # How far it was behind the winner.
@@ -697,6 +701,16 @@ class StatusUpdate(TypedDict):
     more: NotRequired[Literal[True]]
 
 
+# All messages of a replay, wherever it begins.
+class PlaybackSpan(TypedDict):
+    # When the log stored the first message.
+    first_at: str
+    # When the log stored the last message.
+    last_at: str
+    # The sequence of the last message: a heartbeat with this `seq` is the end.
+    last_seq: int
+
+
 # The first message.
 class Welcome(TypedDict):
     event: Literal["welcome"]
@@ -726,6 +740,8 @@ class Welcome(TypedDict):
     reason: NotRequired[Literal["other_epoch", "too_far_behind", "unproven", "other_history", "ahead"]]
     # Only after a request to resume: whether every message after `since` follows.
     recovered: NotRequired[bool]
+    # All messages that a replay can play; only in a replay that has any.
+    replay: NotRequired[PlaybackSpan]
 
 
 # A kind of messages about races.

@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use axum::http::StatusCode;
 use axum::http::header::SET_COOKIE;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use events::Text;
 use jiff::Timestamp;
 
 use super::overview::{FormOutcome, NAME_CHARS_MAX, OVERLAPS, account_page, keys_max};
-use super::session::{SignedIn, expired_cookie};
-use super::{LeftPage, SignInPage};
+use super::session::{SignedIn, cookie};
+use super::{LeftPage, sign_in_page};
 use crate::accounts::{AccountCommands, ApiKey, CommandError, KeyId, is_secret, now};
 use crate::http::pages::form::Form;
-use crate::http::pages::{PageCaching, PageError, page, run_command};
+use crate::http::pages::{PageError, page, run_command};
 use crate::http::state::App;
 use crate::log::LogError;
 
@@ -42,16 +42,13 @@ impl AccountChange<'_> {
     }
 
     fn shown(&self, outcome: FormOutcome) -> Result<Response, PageError> {
-        account_page(self.app, &self.signed_in, outcome)
+        account_page(self.app, &self.signed_in, StatusCode::OK, outcome)
     }
 
     /// Counts a change against the limit of the subscription: those of others never delay it.
     fn count(&self) -> Result<(), PageError> {
-        let limited = self
-            .app
-            .pages
-            .changes
-            .take(&self.signed_in.session.subscription_id);
+        let subscription_id = &self.signed_in.session.subscription_id;
+        let limited = self.app.pages.changes.take(subscription_id);
         limited.map_err(|retry_after| PageError::TooManyChanges { retry_after })
     }
 
@@ -68,15 +65,14 @@ impl AccountChange<'_> {
     /// The key that the form names.
     fn key(&self) -> Result<KeyId, PageError> {
         let key_id = KeyId::parse(self.form.get("key")).ok_or(PageError::InvalidForm)?;
-        let ledger = self.app.ledger.borrow();
-        let key = ledger
-            .key(key_id)
-            .filter(|key| key.holder == self.signed_in.holder);
+        let ledger = self.app.health.ledger.borrow();
+        let key = ledger.key(key_id);
+        let key = key.filter(|key| key.holder == self.signed_in.holder);
         key.map(|_| key_id).ok_or(PageError::InvalidForm)
     }
 
     fn keys_max(&self) -> usize {
-        let ledger = self.app.ledger.borrow();
+        let ledger = self.app.health.ledger.borrow();
         let account = ledger.account(&self.signed_in.holder);
         account.map_or(0, |account| keys_max(self.app, &account.plan)) as usize
     }
@@ -93,7 +89,7 @@ impl AccountChange<'_> {
             .await?
             .map_err(|_| PageError::NotReady)?;
         let is_valid = {
-            let ledger = self.app.ledger.borrow();
+            let ledger = self.app.health.ledger.borrow();
             let found = ledger.key(key.key_id());
             found.is_some_and(|found| found.hash == key.hash() && found.is_valid(now()))
         };
@@ -113,8 +109,8 @@ impl AccountChange<'_> {
     }
 
     fn refused(&self, status: StatusCode, text: &str) -> Result<Response, PageError> {
-        let text = text.to_owned();
-        self.shown(FormOutcome::Refused { status, text })
+        let refused = FormOutcome::Refused(text.to_owned());
+        account_page(self.app, &self.signed_in, status, refused)
     }
 
     async fn create(self) -> Result<Response, PageError> {
@@ -164,10 +160,7 @@ impl AccountChange<'_> {
         let commands = self.commands.clone();
         let revoked = run_command(async move { revoke(&commands, key_id).await }).await?;
         revoked.map_err(|_| PageError::InvalidForm)?;
-        self.shown(FormOutcome::Done {
-            title: format!("Key {key_id} is revoked"),
-            text: "Programs that use it are rejected.",
-        })
+        self.shown(FormOutcome::Revoked(key_id))
     }
 
     async fn sign_out(self) -> Result<Response, PageError> {
@@ -175,14 +168,8 @@ impl AccountChange<'_> {
         let mail_id = self.signed_in.session.mail_id;
         let ended = run_command(async move { commands.end_session(mail_id).await });
         ended.await?.map_err(|_| PageError::NotReady)?;
-        let signed_out = SignInPage {
-            notice: Some("You are signed out."),
-            ..SignInPage::of(self.app)
-        };
-        Ok(without_cookie(
-            self.app,
-            signed_out.response(StatusCode::OK),
-        ))
+        let signed_out = sign_in_page(self.app, StatusCode::OK, Some("You are signed out."));
+        Ok(without_cookie(self.app, signed_out))
     }
 
     async fn leave(self) -> Result<Response, PageError> {
@@ -190,15 +177,13 @@ impl AccountChange<'_> {
         let id = self.signed_in.session.subscription_id;
         let left = run_command(async move { commands.forget(id).await });
         left.await?.map_err(|_| PageError::NotReady)?;
-        let left = page(StatusCode::OK, PageCaching::NoStore, &LeftPage::Left);
+        let left = page(StatusCode::OK, &LeftPage::Left);
         Ok(without_cookie(self.app, left))
     }
 }
 
-fn without_cookie(app: &App, mut response: Response) -> Response {
-    let headers = response.headers_mut();
-    headers.insert(SET_COOKIE, expired_cookie(&app.pages));
-    response
+fn without_cookie(app: &App, response: Response) -> Response {
+    ([(SET_COOKIE, cookie(&app.pages, None))], response).into_response()
 }
 
 /// Why a command was not carried out, unless the log failed. After a conflict the ledger has the outcome of the other

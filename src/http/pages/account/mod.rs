@@ -12,25 +12,27 @@ use std::sync::Arc;
 
 use askama::Template;
 use axum::Extension;
-use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::header::{LOCATION, RETRY_AFTER, SET_COOKIE};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 
 use self::change::AccountChange;
 use self::overview::{FormOutcome, account_page};
+pub(in crate::http) use self::session::session_secret;
 use self::session::{SignedIn, cookie};
 use super::form::Form;
-use super::{PageCaching, PageError, page, run_command, run_unseen, subscriber};
-use crate::accounts::{
-    AccountCommands, Email, LINK_LASTS, derive_secret, is_secret, now, random_secret,
-};
+use super::{PageError, page, run_command, run_unseen, subscriber};
+use crate::accounts::{AccountCommands, Email, derive_secret, is_secret, now, random_secret};
 use crate::http::params::QueryParams;
 use crate::http::state::App;
 use crate::limits::Network;
 
 const TOO_MANY_LINKS: &str = "Too many links were sent to this address or from your network. Use the last one, or try again in 20 minutes.";
+const SIGNED_OUT: &str =
+    "You are not signed in any more, and nothing was changed. Ask for another link.";
+const STILL_READS: &str =
+    "This browser still has the board. To see or change your account, ask for another link.";
 const COOKIE_CONTEXT: &str = "railbird 2026-11-22 the cookie of a session";
 
 /// The form with which someone asks for a link.
@@ -41,28 +43,26 @@ struct SignInPage<'a> {
     email: &'a str,
     error: Option<&'static str>,
     notice: Option<&'static str>,
+    /// Whether there is a session, which can end.
+    can_sign_out: bool,
 }
 
-impl SignInPage<'_> {
-    fn of(app: &App) -> Self {
-        Self {
-            can_mail: app.can_mail,
-            email: "",
-            error: None,
-            notice: None,
-        }
-    }
-
-    fn response(&self, status: StatusCode) -> Response {
-        page(status, PageCaching::NoStore, self)
-    }
+/// The form, without an address that was typed.
+fn sign_in_page(app: &App, status: StatusCode, notice: Option<&'static str>) -> Response {
+    let shown = SignInPage {
+        can_mail: app.health.can_mail,
+        email: "",
+        error: None,
+        notice,
+        can_sign_out: notice == Some(STILL_READS),
+    };
+    page(status, &shown)
 }
 
 #[derive(Template)]
 #[template(path = "pages/link_sent.html", config = "web/templates/askama.toml")]
 struct LinkSentPage<'a> {
     email: &'a str,
-    link_minutes: i64,
 }
 
 /// The page of a link.
@@ -92,60 +92,46 @@ pub(super) async fn show(
     State(app): State<Arc<App>>,
     query: QueryParams,
     headers: HeaderMap,
-) -> Response {
-    let shown = match query.get("token") {
-        Some(token) => link_page(&app, token),
-        None => match SignedIn::of(&app, &headers).await {
-            Ok(Some(signed_in)) => account_page(&app, &signed_in, FormOutcome::Opened),
-            Ok(None) => Ok(SignInPage::of(&app).response(StatusCode::OK)),
-            Err(error) => Err(error),
-        },
-    };
-    shown.unwrap_or_else(PageError::page)
+) -> Result<Response, PageError> {
+    if let Some(token) = query.get("token") {
+        return link_page(&app, token);
+    }
+    match SignedIn::of(&app, &headers).await? {
+        Some(signed_in) if signed_in.can_change() => {
+            account_page(&app, &signed_in, StatusCode::OK, FormOutcome::Opened)
+        }
+        reader => {
+            let notice = reader.map(|_| STILL_READS);
+            Ok(sign_in_page(&app, StatusCode::OK, notice))
+        }
+    }
 }
 
+/// Carries out the button of a form.
 pub(super) async fn change(
     State(app): State<Arc<App>>,
     Extension(network): Extension<Network>,
     request: Request,
-) -> Response {
-    let headers = request.headers().clone();
-    let changed = match Form::read(request, &app.pages.url).await {
-        Ok(form) => apply(&app, network, &headers, &form).await,
-        Err(error) => Err(error),
-    };
-    changed.unwrap_or_else(PageError::page)
-}
-
-/// Carries out the button of a form.
-async fn apply(
-    app: &Arc<App>,
-    network: Network,
-    headers: &HeaderMap,
-    form: &Form,
 ) -> Result<Response, PageError> {
+    let headers = request.headers().clone();
+    let form = Form::read(request, &app.pages.url).await?;
     let commands = app.pages.commands.by(subscriber(network, None));
     match form.get("do") {
-        "link" => return send_link(app, network, commands, form.get("email")).await,
-        "sign-in" => return sign_in(app, commands, form).await,
-        "not-me" => return reject_link(app, commands, form.get("token")).await,
+        "link" => return send_link(&app, network, commands, form.get("email")).await,
+        "sign-in" => return sign_in(&app, commands, &form).await,
+        "not-me" => return reject_link(&app, commands, form.get("token")).await,
         _ => {}
     }
-    let Some(signed_in) = SignedIn::of(app, headers).await? else {
-        let signed_out = SignInPage {
-            notice: Some(
-                "You are not signed in any more, and nothing was changed. Ask for another link.",
-            ),
-            ..SignInPage::of(app)
-        };
-        return Ok(signed_out.response(StatusCode::FORBIDDEN));
+    let is_allowed = |it: &SignedIn| it.can_change() || form.get("do") == "sign-out";
+    let Some(signed_in) = SignedIn::of(&app, &headers).await?.filter(is_allowed) else {
+        return Ok(sign_in_page(&app, StatusCode::FORBIDDEN, Some(SIGNED_OUT)));
     };
     let session = Some(signed_in.session.mail_id.clone());
     let change = AccountChange {
-        app,
+        app: &app,
         commands: app.pages.commands.by(subscriber(network, session)),
         signed_in,
-        form,
+        form: &form,
     };
     change.run().await
 }
@@ -157,29 +143,28 @@ async fn send_link(
     commands: AccountCommands,
     typed: &str,
 ) -> Result<Response, PageError> {
+    if !app.health.can_mail {
+        return Ok(sign_in_page(app, StatusCode::FORBIDDEN, None));
+    }
     let again = |status, error| {
         let again = SignInPage {
+            can_mail: true,
             email: typed,
             error: Some(error),
-            ..SignInPage::of(app)
+            notice: None,
+            can_sign_out: false,
         };
-        again.response(status)
+        page(status, &again)
     };
-    if !app.can_mail {
-        return Ok(SignInPage::of(app).response(StatusCode::FORBIDDEN));
-    }
     let email = match Email::parse_input(typed) {
         Ok(email) => email,
         Err(error) => return Ok(again(StatusCode::UNPROCESSABLE_ENTITY, error)),
     };
     let pages = &app.pages;
     let limited = pages.links_per_network.take(&network.customer());
-    let limited = limited.and_then(|()| pages.links_per_email.take(&email.mailbox()));
-    if let Err(retry_after) = limited {
-        let mut response = again(StatusCode::TOO_MANY_REQUESTS, TOO_MANY_LINKS);
-        let headers = response.headers_mut();
-        headers.insert(RETRY_AFTER, retry_after.into());
-        return Ok(response);
+    if let Err(retry_after) = limited.and_then(|()| pages.links_per_email.take(&email.mailbox())) {
+        let response = again(StatusCode::TOO_MANY_REQUESTS, TOO_MANY_LINKS);
+        return Ok(([(RETRY_AFTER, retry_after)], response).into_response());
     }
     let shown = email.reveal().to_owned();
     let command = move || {
@@ -188,11 +173,8 @@ async fn send_link(
         async move { commands.request_link(&email).await }
     };
     run_unseen(app, command).await?;
-    let sent = LinkSentPage {
-        email: &shown,
-        link_minutes: LINK_LASTS.as_mins(),
-    };
-    Ok(page(StatusCode::OK, PageCaching::NoStore, &sent))
+    let sent = LinkSentPage { email: &shown };
+    Ok(page(StatusCode::OK, &sent))
 }
 
 /// The page of a link, with the buttons that use it.
@@ -202,12 +184,12 @@ fn link_page(app: &App, token: &str) -> Result<Response, PageError> {
         nonce: random_secret().map_err(|_| PageError::NotReady)?,
         is_confirmed: is_confirmed(app, token)?,
     };
-    Ok(page(StatusCode::OK, PageCaching::NoStore, &link))
+    Ok(page(StatusCode::OK, &link))
 }
 
 /// Whether the subscription of a link was confirmed before.
 fn is_confirmed(app: &App, token: &str) -> Result<bool, PageError> {
-    let ledger = app.ledger.borrow();
+    let ledger = app.health.ledger.borrow();
     let Some((_, mail)) = ledger.mail_of_link(token, now()) else {
         // Before all events are read, the link may be valid.
         return Err(if app.keys.is_complete() {
@@ -220,11 +202,7 @@ fn is_confirmed(app: &App, token: &str) -> Result<bool, PageError> {
     Ok(subscription.is_some_and(|known| known.confirmed_at.is_some()))
 }
 
-async fn sign_in(
-    app: &Arc<App>,
-    commands: AccountCommands,
-    form: &Form,
-) -> Result<Response, PageError> {
+async fn sign_in(app: &App, commands: AccountCommands, form: &Form) -> Result<Response, PageError> {
     let token = form.get("token").to_owned();
     let nonce = form.get("nonce");
     if !is_secret(nonce) {
@@ -237,10 +215,10 @@ async fn sign_in(
     };
     // A second press finds the link used, and its session started.
     let _ = run_command(command).await?;
-    if app.ledger.borrow().session(&secret, now()).is_none() {
+    if app.health.ledger.borrow().session(&secret, now()).is_none() {
         return Err(PageError::UnknownLink);
     }
-    Ok(see_account(cookie(&app.pages, &secret)))
+    Ok(see_account(cookie(&app.pages, Some(&secret))))
 }
 
 async fn reject_link(
@@ -256,15 +234,12 @@ async fn reject_link(
     let token = token.to_owned();
     let rejected = run_command(async move { commands.reject_link(&token).await }).await?;
     rejected.map_err(|_| PageError::UnknownLink)?;
-    Ok(page(StatusCode::OK, PageCaching::NoStore, &left))
+    Ok(page(StatusCode::OK, &left))
 }
 
 /// Leads to the account page, and sets a cookie.
 fn see_account(cookie: HeaderValue) -> Response {
-    let mut response = Response::new(Body::empty());
-    *response.status_mut() = StatusCode::SEE_OTHER;
-    let headers = response.headers_mut();
-    headers.insert(LOCATION, HeaderValue::from_static("account"));
-    headers.insert(SET_COOKIE, cookie);
-    response
+    let account = HeaderValue::from_static("account");
+    let headers = [(LOCATION, account), (SET_COOKIE, cookie)];
+    (StatusCode::SEE_OTHER, headers).into_response()
 }

@@ -12,7 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::session::SignedIn;
 use crate::accounts::{ApiKey, Key, KeyId, KeyState, KeyUse, Ledger, now, random_secret};
 use crate::http::pages::words::{self, date_time, number, title};
-use crate::http::pages::{PageCaching, PageError, page};
+use crate::http::pages::{NEW_KEY_POLICY, POLICY, PageError, private_page};
 use crate::http::state::App;
 use crate::limits::{Period, Usage};
 
@@ -35,15 +35,9 @@ pub(super) enum FormOutcome {
     /// There was no form.
     Opened,
     Created(ApiKey),
-    Done {
-        title: String,
-        text: &'static str,
-    },
+    Revoked(KeyId),
     /// Nothing was changed.
-    Refused {
-        status: StatusCode,
-        text: String,
-    },
+    Refused(String),
 }
 
 #[derive(Template)]
@@ -63,28 +57,8 @@ struct AccountPage {
     nonce: String,
     url: String,
     overlaps: &'static [Overlap],
-    name_chars_max: usize,
     subscription_id: String,
     signed_in_until: String,
-}
-
-impl FormOutcome {
-    fn status(&self) -> StatusCode {
-        match self {
-            Self::Refused { status, .. } => *status,
-            _ => StatusCode::OK,
-        }
-    }
-
-    /// The title of the page.
-    fn title(&self) -> &str {
-        match self {
-            Self::Opened => "Your account",
-            Self::Created(_) => "Your new key",
-            Self::Done { title, .. } => title,
-            Self::Refused { .. } => "Error: Nothing was changed",
-        }
-    }
 }
 
 /// The use of a limit. All keys share it.
@@ -102,34 +76,33 @@ impl PlanUse {
             Period::Day => ("Quota of a day", "%-d %B, %H:%M UTC"),
         };
         let at = |wait: Duration| {
-            let wait = SignedDuration::try_from(wait).unwrap_or_default();
             let at = Timestamp::now().saturating_add(wait);
             at.unwrap_or(Timestamp::MAX).strftime(time).to_string()
         };
-        let left = usage.limit - usage.used;
-        let note = match (usage.used, left) {
-            (0, _) => "All are left.".to_owned(),
-            (_, 0) => format!("None is left. The next one: {}.", at(usage.next_after)),
-            _ => format!(
-                "{} left. All are back: {}.",
-                number(left.into()),
-                at(usage.full_after)
-            ),
+        let Usage { limit, used, .. } = usage;
+        let note = match limit - used {
+            _ if used == 0 => "All are left.".to_owned(),
+            0 => format!("None is left. The next one: {}.", at(usage.next_after)),
+            left => {
+                let full_at = at(usage.full_after);
+                format!("{} left. All are back: {full_at}.", number(left.into()))
+            }
         };
         Self {
             what,
-            used: usage.used,
-            limit: usage.limit,
+            used,
+            limit,
             note,
         }
     }
 
-    fn of_connections(open: u32, limit: NonZeroU32) -> Self {
-        let left = limit.get().saturating_sub(open);
+    fn of_connections(used: u32, limit: NonZeroU32) -> Self {
+        let limit = limit.get();
+        let left = limit.saturating_sub(used);
         Self {
             what: "Live connections",
-            used: open,
-            limit: limit.get(),
+            used,
+            limit,
             note: format!("{} left.", number(left.into())),
         }
     }
@@ -138,9 +111,8 @@ impl PlanUse {
 struct KeyRow {
     id: KeyId,
     name: String,
-    state: &'static str,
+    state: KeyState,
     is_valid: bool,
-    can_rotate: bool,
     requests_today: u64,
     /// When it was created, when and from where it was last used, and when it ends or ended.
     facts: Vec<String>,
@@ -148,26 +120,18 @@ struct KeyRow {
 
 impl KeyRow {
     fn of(id: KeyId, key: &Key, last_use: Option<KeyUse>, now: Moment) -> Self {
-        let state = key.state(now);
         let mut facts = vec![format!("Created {}", date_time(key.issued_at))];
-        facts.extend(last_use.map(|last| {
+        let used = |last: KeyUse| {
             let at = date_time(last.last_used_at);
-            let network = last.network;
-            format!("Last used {at} from {network}")
-        }));
+            format!("Last used {at} from {}", last.network)
+        };
+        facts.extend(last_use.map(used));
         facts.extend(end(key, now));
         Self {
             id,
             name: key.name.to_string(),
-            state: match state {
-                KeyState::Valid => "valid",
-                KeyState::Overlapping => "replaced, and still valid",
-                KeyState::Rotated => "replaced",
-                KeyState::Expired => "expired",
-                KeyState::Revoked => "revoked",
-            },
+            state: key.state(now),
             is_valid: key.is_valid(now),
-            can_rotate: state == KeyState::Valid,
             requests_today: last_use.map_or(0, |last| last.requests_on(now)),
             facts,
         }
@@ -176,28 +140,25 @@ impl KeyRow {
 
 /// The end of a key, and the key that replaced it.
 fn end(key: &Key, now: Moment) -> Option<String> {
-    let replaced = key.rotated.as_ref();
-    let replaced = replaced.map(|rotation| format!(", replaced by {}", rotation.to));
     let (verb, at) = match (&key.revoked, key.valid_until()) {
         (Some(revoked), _) => ("Revoked", revoked.at),
         (None, Some(end)) if end > now => ("Valid until", end),
         (None, Some(end)) => ("Ended", end),
         (None, None) => return None,
     };
-    Some(format!(
-        "{verb} {}{}",
-        date_time(at),
-        replaced.unwrap_or_default()
-    ))
+    let replaced = key.rotated.as_ref();
+    let replaced = replaced.map_or(String::new(), |by| format!(", replaced by {}", by.to));
+    Some(format!("{verb} {}{replaced}", date_time(at)))
 }
 
 /// The account page after a form.
 pub(super) fn account_page(
     app: &App,
     signed_in: &SignedIn,
+    status: StatusCode,
     outcome: FormOutcome,
 ) -> Result<Response, PageError> {
-    let ledger = app.ledger.borrow();
+    let ledger = app.health.ledger.borrow();
     let now = now();
     let session = &signed_in.session;
     let holder = &signed_in.holder;
@@ -214,29 +175,28 @@ pub(super) fn account_page(
     keys.reverse();
     ended.reverse();
     ended.truncate(ENDED_KEYS_MAX);
-    let used = keys.iter().filter(|key| key.can_rotate).count();
+    let used = keys.iter().filter(|key| key.state == KeyState::Valid);
     let account = AccountPage {
         plan: title(account.plan.as_str()),
         is_active: subscription.is_active(),
         uses: uses(app, &ledger, signed_in),
         requests_today,
-        can_create: subscription.is_active() && used < keys_max as usize,
+        can_create: subscription.is_active() && used.count() < keys_max as usize,
         keys_max,
         keys,
         ended,
         nonce: random_secret().map_err(|_| PageError::NotReady)?,
         url: app.pages.url.to_string(),
         overlaps: &OVERLAPS,
-        name_chars_max: NAME_CHARS_MAX,
         subscription_id: id.to_string(),
         signed_in_until: date_time(session.expires_at),
         outcome,
     };
-    Ok(page(
-        account.outcome.status(),
-        PageCaching::NoStore,
-        &account,
-    ))
+    let policy = match account.outcome {
+        FormOutcome::Created(_) => NEW_KEY_POLICY.clone(),
+        _ => POLICY.clone(),
+    };
+    Ok(private_page(status, policy, &account))
 }
 
 /// The maximum valid keys on a plan.
@@ -260,7 +220,7 @@ fn uses(app: &App, ledger: &Ledger, signed_in: &SignedIn) -> Vec<PlanUse> {
     let requests = [Period::Day, Period::Minute]
         .into_iter()
         .filter_map(of_requests);
-    let connections = entry.meter.plan().connections;
+    let connections = entry.meter.plan.connections;
     let open = app.fan_out.clients_of(&entry.holder);
     let connections = connections.map(|limit| PlanUse::of_connections(open, limit));
     requests.chain(connections).collect()

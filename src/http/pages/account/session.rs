@@ -6,7 +6,7 @@ use axum::http::header::COOKIE;
 use axum::http::{HeaderMap, HeaderValue};
 use tokio::time::timeout;
 
-use crate::accounts::{AccountSession, Holder, SESSION_LASTS, is_secret, now};
+use crate::accounts::{AccountSession, Holder, SESSION_READS, is_secret, now};
 use crate::http::pages::PageError;
 use crate::http::state::{App, Pages};
 
@@ -29,13 +29,13 @@ pub(super) struct SignedIn {
 impl SignedIn {
     /// The session of a request; `None` without one, or after its end.
     pub(super) async fn of(app: &App, headers: &HeaderMap) -> Result<Option<Self>, PageError> {
-        let Some(secret) = secret(headers, name(&app.pages)) else {
+        let Some(secret) = session_secret(headers, &app.pages) else {
             return Ok(None);
         };
-        let mut ledger = app.ledger.clone();
+        let mut ledger = app.health.ledger.clone();
         let folded = ledger.wait_for(|ledger| ledger.session(secret, now()).is_some());
         let _ = timeout(REPLICA_LAG_MAX, folded).await;
-        let Some(session) = app.ledger.borrow().session(secret, now()).cloned() else {
+        let Some(session) = app.health.ledger.borrow().session(secret, now()).cloned() else {
             // Before all events are read, the session may be valid.
             return if app.keys.is_complete() {
                 Ok(None)
@@ -49,6 +49,11 @@ impl SignedIn {
             secret: secret.to_owned(),
         }))
     }
+
+    /// Whether the account can be changed. Later, the session is for reading alone.
+    pub(super) fn can_change(&self) -> bool {
+        self.session.expires_at > now()
+    }
 }
 
 fn name(pages: &Pages) -> &'static str {
@@ -59,30 +64,26 @@ fn name(pages: &Pages) -> &'static str {
     }
 }
 
-/// The cookie of a session.
-pub(super) fn cookie(pages: &Pages, secret: &str) -> HeaderValue {
-    with_age(pages, secret, SESSION_LASTS.as_secs())
-}
-
-/// Removes the cookie.
-pub(super) fn expired_cookie(pages: &Pages) -> HeaderValue {
-    with_age(pages, "", 0)
-}
-
-fn with_age(pages: &Pages, secret: &str, seconds: i64) -> HeaderValue {
-    let secure = if pages.url.is_secure() {
-        "; Secure"
-    } else {
-        ""
-    };
+/// The cookie of a session, or one that removes it.
+pub(super) fn cookie(pages: &Pages, secret: Option<&str>) -> HeaderValue {
+    let seconds = secret.map_or(0, |_| SESSION_READS.as_secs());
+    let secret = secret.unwrap_or_default();
     let name = name(pages);
+    let secure = match name {
+        NAME_SECURE => "; Secure",
+        _ => "",
+    };
     let cookie =
         format!("{name}={secret}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}");
     HeaderValue::try_from(cookie).expect("ASCII")
 }
 
 /// The value of the cookie, if it has the form of a secret.
-fn secret<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+pub(in crate::http) fn session_secret<'a>(
+    headers: &'a HeaderMap,
+    pages: &Pages,
+) -> Option<&'a str> {
+    let name = name(pages);
     let cookies = headers.get_all(COOKIE).iter();
     let mut cookies = cookies.flat_map(|value| value.to_str().unwrap_or_default().split(';'));
     let value = cookies.find_map(|cookie| cookie.trim().strip_prefix(name)?.strip_prefix('='));

@@ -11,7 +11,6 @@ use serde::Serialize;
 use super::samples;
 
 /// A rendered document.
-#[derive(Debug)]
 pub(super) struct Rendered {
     /// The text of its first heading.
     pub(super) title: String,
@@ -40,8 +39,7 @@ pub(super) fn render(markdown: &str, link: impl Fn(&str) -> Option<String>) -> R
         sections: Vec::new(),
         samples: Vec::new(),
         sample_groups: 0,
-        is_inside_link: false,
-        is_dropped_link: false,
+        link_end: None,
     };
     let mut events = Parser::new_ext(markdown, Options::ENABLE_TABLES);
     while let Some(event) = events.next() {
@@ -70,8 +68,8 @@ struct Renderer<'a, L> {
     /// Adjacent samples: the language and the HTML of each.
     samples: Vec<(&'static str, String)>,
     sample_groups: usize,
-    is_inside_link: bool,
-    is_dropped_link: bool,
+    /// The end of the link that is open; empty for one that is dropped.
+    link_end: Option<&'static str>,
 }
 
 impl<'a, L: Fn(&str) -> Option<String>> Renderer<'a, L> {
@@ -88,19 +86,15 @@ impl<'a, L: Fn(&str) -> Option<String>> Renderer<'a, L> {
         match event {
             Event::Start(Tag::Link { dest_url, .. }) => {
                 let target = (self.link)(&dest_url);
-                self.is_inside_link = true;
-                self.is_dropped_link = target.is_none();
-                if let Some(target) = target {
-                    self.inline_html(format!("<a href=\"{target}\">"));
-                }
+                self.link_end = Some(target.as_ref().map_or("", |_| "</a>"));
+                let start = target.map(|target| format!("<a href=\"{target}\">"));
+                self.inline_html(start.unwrap_or_default());
             }
             Event::End(TagEnd::Link) => {
-                self.is_inside_link = false;
-                if !self.is_dropped_link {
-                    self.inline_html("</a>".to_owned());
-                }
+                let end = self.link_end.take().unwrap_or_default();
+                self.inline_html(end.to_owned());
             }
-            Event::Code(path) if path.starts_with('/') && !self.is_inside_link => {
+            Event::Code(path) if path.starts_with('/') && self.link_end.is_none() => {
                 let target = (self.link)(&path);
                 self.index(&Event::Code(path.clone()));
                 match target {

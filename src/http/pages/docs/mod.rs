@@ -10,6 +10,7 @@ mod markdown;
 mod samples;
 mod site;
 
+use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
 use axum::extract::{Path, State};
@@ -17,19 +18,23 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 
-use self::site::Site;
 use super::{HTML, SCRIPT_POLICY, add_page_headers, html_response};
 use crate::http::error::ApiError;
 use crate::http::routes::Routes;
 use crate::http::state::App;
 use crate::http::static_document::StaticDocument;
 
-/// All pages. They are the same for as long as the service runs.
-static SITE: LazyLock<Result<Site, askama::Error>> = LazyLock::new(Site::render);
+/// All pages and files, by path. They are the same for as long as the service runs.
+static SITE: LazyLock<askama::Result<HashMap<String, StaticDocument>>> =
+    LazyLock::new(site::render_all);
+
+pub(super) fn documents() -> impl Iterator<Item = &'static StaticDocument> {
+    SITE.iter().flat_map(HashMap::values)
+}
 
 /// The page of `railbird dev`, which can ask the service for the key.
 fn with_dev_key(page: &StaticDocument) -> StaticDocument {
-    let text = String::from_utf8_lossy(page.bytes());
+    let text = String::from_utf8_lossy(&page.bytes);
     let form = "<form id=\"key\"";
     let text = text.replace(form, &format!("{form} data-dev-key=\"dev/key\""));
     StaticDocument::new(HTML, text)
@@ -37,42 +42,28 @@ fn with_dev_key(page: &StaticDocument) -> StaticDocument {
 
 pub(super) fn router() -> Routes {
     Routes::default()
-        .route("/docs", get(start))
+        .route("/docs", get(show))
         .route("/docs/", get(async || Redirect::permanent("../docs")))
-        .route("/docs/{*path}", get(below))
+        .route("/docs/{*path}", get(show))
 }
 
-async fn start(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
-    show(&app, "docs", &headers)
-}
-
-async fn below(
+async fn show(
     State(app): State<Arc<App>>,
-    Path(path): Path<String>,
+    path: Option<Path<String>>,
     headers: HeaderMap,
 ) -> Response {
-    show(&app, &format!("docs/{path}"), &headers)
-}
-
-fn show(app: &App, path: &str, headers: &HeaderMap) -> Response {
-    let site = match &*SITE {
-        Ok(site) => site,
+    let path = path.map_or_else(|| "docs".to_owned(), |Path(path)| format!("docs/{path}"));
+    let documents = match &*SITE {
+        Ok(documents) => documents,
         Err(error) => return ApiError::internal(error).into_response(),
     };
-    let Some(document) = site.documents.get(path) else {
-        return match site.unknown(path) {
-            Ok(html) => html_response(
-                StatusCode::NOT_FOUND,
-                "no-cache",
-                SCRIPT_POLICY,
-                html.into(),
-            ),
-            Err(error) => ApiError::internal(error).into_response(),
-        };
+    let Some(document) = documents.get(&path) else {
+        let html = site::unknown(&path);
+        return html_response(StatusCode::NOT_FOUND, "no-cache", SCRIPT_POLICY, html);
     };
     let mut response = match app.dev_key.get() {
-        Some(_) if document.content_type() == HTML => with_dev_key(document).answer(headers),
-        _ => document.answer(headers),
+        Some(_) if document.content_type == HTML => with_dev_key(document).answer(&headers),
+        _ => document.answer(&headers),
     };
     add_page_headers(response.headers_mut(), "no-cache", SCRIPT_POLICY);
     response

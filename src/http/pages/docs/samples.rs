@@ -10,9 +10,7 @@ const LANGUAGES: [(&str, &str); 4] = [
 
 /// The name on the page of the language of a fenced block. Other blocks are not samples.
 pub(super) fn language(fence: &str) -> Option<&'static str> {
-    let mut languages = LANGUAGES.iter();
-    let found = languages.find(|(name, _)| *name == fence)?;
-    Some(found.1)
+    Some(LANGUAGES.iter().find(|(name, _)| *name == fence)?.1)
 }
 
 /// What stands in code for the key and the address of the reader. The page fills in what it knows.

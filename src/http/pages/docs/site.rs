@@ -1,16 +1,15 @@
-//! [`Site`]: all pages of `/docs`, by path.
+//! All pages and files of `/docs`, by path.
 
 use std::collections::HashMap;
 
 use askama::Template;
-use serde::Serialize;
+use serde_json::json;
 
 use super::markdown::{self, DocSection, Rendered};
 use crate::http::pages::HTML;
 use crate::http::static_document::StaticDocument;
 
 /// A page of the navigation.
-#[derive(Debug)]
 struct NavPage {
     group: &'static str,
     title: &'static str,
@@ -18,62 +17,55 @@ struct NavPage {
     markdown: &'static str,
 }
 
-macro_rules! guide {
-    ($group:literal, $title:literal, $name:literal) => {
-        NavPage {
+macro_rules! pages {
+    ($(($group:literal, $title:literal, $path:literal, $file:literal),)*) => {
+        [$(NavPage {
             group: $group,
             title: $title,
-            path: concat!("docs/", $name),
-            markdown: include_str!(concat!("../../../../docs/", $name, ".md")),
-        }
+            path: $path,
+            markdown: include_str!(concat!("../../../../", $file)),
+        }),*]
     };
 }
 
-/// The navigation, in its order.
-const PAGES: [NavPage; 23] = [
-    NavPage {
-        group: "Start",
-        title: "Get started",
-        path: "docs",
-        markdown: include_str!("../../../../docs/start.md"),
-    },
-    guide!("Start", "The HTTP API", "api"),
-    guide!("Start", "Live odds", "live-odds"),
-    guide!("Start", "The board", "board"),
-    guide!("Start", "Keys and plans", "keys"),
-    NavPage {
-        group: "Reference",
-        title: "HTTP reference",
-        path: "docs/reference",
-        markdown: include_str!("../../../../schemas/reference.markdown"),
-    },
-    NavPage {
-        group: "Reference",
-        title: "Try a request",
-        path: REQUEST_FORM_PATH,
-        markdown: REQUEST_FORM,
-    },
-    NavPage {
-        group: "Reference",
-        title: "Message reference",
-        path: "docs/messages",
-        markdown: include_str!("../../../../schemas/messages.markdown"),
-    },
-    guide!("Reference", "Errors", "errors"),
-    guide!("Reference", "Limits", "limits"),
-    guide!("Reference", "Glossary", "glossary"),
-    guide!("Feeders", "Feeding", "feeding"),
-    guide!("Feeders", "Importing", "importing"),
-    guide!("Operators", "Production", "production"),
-    guide!("Operators", "Scaling", "scaling"),
-    guide!("Operators", "Operating", "operating"),
-    guide!("Operators", "Commands", "commands"),
-    guide!("Operators", "Metrics", "metrics"),
-    guide!("Operators", "Health", "health"),
-    guide!("Operators", "Reliability", "reliability"),
-    guide!("Operators", "Privacy", "privacy"),
-    guide!("Operators", "Benchmarks", "benchmarks"),
-    guide!("Operators", "Decisions", "decisions"),
+/// The navigation, in its order. Tests write the files in `schemas/`.
+#[rustfmt::skip]
+static PAGES: [NavPage; 35] = pages![
+    ("Start", "Get started", "docs", "docs/start.md"),
+    ("Start", "The HTTP API", "docs/api", "docs/api.md"),
+    ("Start", "The past", "docs/past", "docs/past.md"),
+    ("Start", "Live odds", "docs/live-odds", "docs/live-odds.md"),
+    ("Start", "The board", "docs/board", "docs/board.md"),
+    ("Start", "Keys and plans", "docs/keys", "docs/keys.md"),
+    ("HTTP reference", "All questions", "docs/reference", "schemas/reference.markdown"),
+    ("HTTP reference", "Horses", "docs/reference/horses", "schemas/reference/horses.markdown"),
+    ("HTTP reference", "People", "docs/reference/people", "schemas/reference/people.markdown"),
+    ("HTTP reference", "Venues", "docs/reference/venues", "schemas/reference/venues.markdown"),
+    ("HTTP reference", "Race cards", "docs/reference/race-cards", "schemas/reference/race-cards.markdown"),
+    ("HTTP reference", "Results", "docs/reference/results", "schemas/reference/results.markdown"),
+    ("HTTP reference", "Odds", "docs/reference/odds", "schemas/reference/odds.markdown"),
+    ("HTTP reference", "Days", "docs/reference/days", "schemas/reference/days.markdown"),
+    ("HTTP reference", "Changes", "docs/reference/changes", "schemas/reference/changes.markdown"),
+    ("HTTP reference", "Exports", "docs/reference/exports", "schemas/reference/exports.markdown"),
+    ("HTTP reference", "Account", "docs/reference/account", "schemas/reference/account.markdown"),
+    ("HTTP reference", "Service", "docs/reference/service", "schemas/reference/service.markdown"),
+    ("HTTP reference", "Try a request", "docs/try", "schemas/try.markdown"),
+    ("Reference", "Message reference", "docs/messages", "schemas/messages.markdown"),
+    ("Reference", "Errors", "docs/errors", "docs/errors.md"),
+    ("Reference", "Limits", "docs/limits", "docs/limits.md"),
+    ("Reference", "Glossary", "docs/glossary", "docs/glossary.md"),
+    ("Feeders", "Feeding", "docs/feeding", "docs/feeding.md"),
+    ("Feeders", "Importing", "docs/importing", "docs/importing.md"),
+    ("Operators", "Production", "docs/production", "docs/production.md"),
+    ("Operators", "Scaling", "docs/scaling", "docs/scaling.md"),
+    ("Operators", "Operating", "docs/operating", "docs/operating.md"),
+    ("Operators", "Commands", "docs/commands", "docs/commands.md"),
+    ("Operators", "Metrics", "docs/metrics", "docs/metrics.md"),
+    ("Operators", "Health", "docs/health", "docs/health.md"),
+    ("Operators", "Reliability", "docs/reliability", "docs/reliability.md"),
+    ("Operators", "Privacy", "docs/privacy", "docs/privacy.md"),
+    ("Operators", "Benchmarks", "docs/benchmarks", "docs/benchmarks.md"),
+    ("Operators", "Decisions", "docs/decisions", "docs/decisions.md"),
 ];
 
 macro_rules! files {
@@ -100,13 +92,9 @@ const FILES: [(&str, &str); 11] = files![
 /// The picture in a guide.
 const BOARD_PICTURE: &[u8] = include_bytes!("../../../../docs/board.png");
 
-/// The paths of the service that become links where a guide names them.
-const SERVED: [&str; 10] = [
+/// The paths of the service that become links where a guide names them, as do those of pages.
+const SERVED: [&str; 6] = [
     "/asyncapi.json",
-    "/docs",
-    "/docs/messages",
-    "/docs/reference",
-    "/docs/try",
     "/healthz",
     "/openapi.json",
     "/pricing",
@@ -114,10 +102,6 @@ const SERVED: [&str; 10] = [
     "/status",
 ];
 
-/// The page with the form that sends requests.
-const REQUEST_FORM_PATH: &str = "docs/try";
-const REQUEST_FORM: &str = "# Try a request\n\nThe form sends requests to this service with your key, and shows the \
-    answers. The key is kept in this tab alone. The [reference](reference.md) has the same paths, and samples.\n\n## Paths\n";
 const UNKNOWN: &str =
     "# This page does not exist\n\nUse the navigation, or [start here](start.md).\n";
 
@@ -132,58 +116,40 @@ struct DocsPage<'a> {
     html: &'a str,
     sections: &'a [DocSection],
     has_request_form: bool,
-    groups: Vec<(&'static str, Vec<&'static NavPage>)>,
+    /// The pages of the navigation, by their groups.
+    groups: Vec<&'static [NavPage]>,
 }
 
-/// The entry of a page in the index of the search.
-#[derive(Serialize)]
-struct SearchEntry {
-    path: String,
-    title: String,
-    sections: Vec<DocSection>,
-}
-
-#[derive(Debug)]
-pub(super) struct Site {
-    pub(super) documents: HashMap<String, StaticDocument>,
-}
-
-impl Site {
-    pub(super) fn render() -> Result<Self, askama::Error> {
-        let mut documents = HashMap::new();
-        let mut index = Vec::new();
-        for page in &PAGES {
-            let (html, rendered) = render(page.path, page.markdown)?;
-            documents.insert(page.path.to_owned(), html_document(html));
-            index.push(SearchEntry {
-                path: page.path.to_owned(),
-                title: page.title.to_owned(),
-                sections: rendered.sections,
-            });
-        }
-        for (path, text) in FILES {
-            // No line of these files is a fence.
-            let source = format!("# {path}\n\n````\n{text}````\n");
-            let path = file_path(path);
-            let (html, _) = render(&path, &source)?;
-            documents.insert(path, html_document(html));
-        }
-        let picture = StaticDocument::new("image/png", BOARD_PICTURE);
-        documents.insert("docs/board.png".to_owned(), picture);
-        let index = serde_json::to_string(&index).map_err(askama::Error::custom)?;
-        let index = StaticDocument::new("application/json", index);
-        documents.insert("docs/search.json".to_owned(), index);
-        Ok(Self { documents })
+/// Renders all pages, and what belongs to them.
+pub(super) fn render_all() -> askama::Result<HashMap<String, StaticDocument>> {
+    let mut documents = HashMap::new();
+    let mut index = Vec::new();
+    for page in &PAGES {
+        let (html, rendered) = render(page.path, page.markdown)?;
+        let sections = rendered.sections;
+        documents.insert(page.path.to_owned(), StaticDocument::new(HTML, html));
+        let NavPage {
+            group, title, path, ..
+        } = page;
+        index.push(json!({ "path": path, "group": group, "title": title, "sections": sections }));
     }
-
-    /// The page in the place of one that does not exist.
-    pub(super) fn unknown(&self, path: &str) -> Result<String, askama::Error> {
-        Ok(render(path, UNKNOWN)?.0)
+    for (path, text) in FILES {
+        // No line of these files is a fence.
+        let source = format!("# {path}\n\n````\n{text}````\n");
+        let path = file_path(path);
+        let (html, _) = render(&path, &source)?;
+        documents.insert(path, StaticDocument::new(HTML, html));
     }
+    let picture = StaticDocument::new("image/png", BOARD_PICTURE);
+    documents.insert("docs/board.png".to_owned(), picture);
+    let index = StaticDocument::json(&index.into());
+    documents.insert("docs/search.json".to_owned(), index);
+    Ok(documents)
 }
 
-fn html_document(html: String) -> StaticDocument {
-    StaticDocument::new(HTML, html)
+/// The page in the place of one that does not exist.
+pub(super) fn unknown(path: &str) -> askama::Result<String> {
+    Ok(render(path, UNKNOWN)?.0)
 }
 
 fn file_path(path: &str) -> String {
@@ -191,23 +157,16 @@ fn file_path(path: &str) -> String {
 }
 
 /// Renders a page of Markdown into the template.
-fn render(path: &str, source: &str) -> Result<(String, Rendered), askama::Error> {
+fn render(path: &str, source: &str) -> askama::Result<(String, Rendered)> {
     let root = "../".repeat(path.matches('/').count());
     let rendered = markdown::render(source, |target| link(&root, target));
-    let mut groups: Vec<(&str, Vec<&NavPage>)> = Vec::new();
-    for page in &PAGES {
-        match groups.last_mut() {
-            Some((group, pages)) if *group == page.group => pages.push(page),
-            _ => groups.push((page.group, vec![page])),
-        }
-    }
     let page = DocsPage {
         title: &rendered.title,
         path,
         html: &rendered.html,
         sections: &rendered.sections,
-        has_request_form: path == REQUEST_FORM_PATH,
-        groups,
+        has_request_form: path == "docs/try",
+        groups: PAGES.chunk_by(|a, b| a.group == b.group).collect(),
         root,
     };
     Ok((page.render()?, rendered))
@@ -226,11 +185,18 @@ fn link(root: &str, target: &str) -> Option<String> {
         (Some("start"), _) => "docs".to_owned(),
         (Some(guide), None) => format!("docs/{guide}"),
         (None, Some("schemas")) => "docs/messages".to_owned(),
+        (None, Some(page)) if page.ends_with(".markdown") => {
+            page.replace("schemas", "docs").replace(".markdown", "")
+        }
         (None, Some("schemas/openapi.json")) => "openapi.json".to_owned(),
         (None, Some("schemas/asyncapi.json")) => "asyncapi.json".to_owned(),
         (None, Some(schema)) if schema.starts_with("schemas/") => schema.to_owned(),
         (None, Some(file)) if FILES.iter().any(|(path, _)| *path == file) => file_path(file),
-        (None, None) if SERVED.contains(&file) => file.trim_start_matches('/').to_owned(),
+        (None, None) => {
+            let path = file.trim_start_matches('/');
+            let is_page = PAGES.iter().any(|page| page.path == path);
+            (is_page || SERVED.contains(&file)).then(|| path.to_owned())?
+        }
         _ => return None,
     };
     Some(format!("{root}{path}{anchor}"))

@@ -17,7 +17,6 @@ const ZERO_HEIGHT: u64 = 1;
 const HEIGHT_MIN: u64 = 3;
 
 /// A chart of the last hour.
-#[derive(Debug)]
 pub(super) struct Chart {
     pub(super) title: &'static str,
     /// What the bars add up to, or reach.
@@ -54,12 +53,9 @@ pub(super) fn bars(minutes: &[Minute], scale_min: u64, value: impl Fn(&Minute) -
 fn height(value: u64, highest: u64) -> u64 {
     match value {
         0 => ZERO_HEIGHT,
-        value => {
-            let height = u128::from(value) * u128::from(HEIGHT) / u128::from(highest.max(1));
-            u64::try_from(height)
-                .unwrap_or(HEIGHT)
-                .clamp(HEIGHT_MIN, HEIGHT)
-        }
+        value => u64::try_from(u128::from(value) * u128::from(HEIGHT) / u128::from(highest.max(1)))
+            .unwrap_or(HEIGHT)
+            .clamp(HEIGHT_MIN, HEIGHT),
     }
 }
 

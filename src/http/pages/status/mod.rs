@@ -1,4 +1,5 @@
-//! `/status`: how the service is, for people. `/status.json` is the same for programs.
+//! `/status`: how the service is, for people, and `/status.atom`, its incidents and maintenance for feed readers.
+//! `/status.json` is the same for programs.
 //!
 //! The whole page is rendered here. `web/status.js` loads it again and takes over what has changed.
 
@@ -9,23 +10,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use askama::Template;
-use axum::body::Body;
 use axum::extract::State;
 use axum::http::StatusCode;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use bytes::Bytes;
 use events::Moment;
 
 use self::chart::{Chart, bars};
-use self::words::{date_time, number};
+use self::words::{between, date_time, number};
 use super::{SCRIPT_POLICY, html_response};
-use crate::health::{Incident, Minute, STALE_AFTER};
+use crate::accounts::{IncidentKind, Maintenance};
+use crate::health::{Component, Minute, STALE_AFTER};
 use crate::http::error::ApiError;
 use crate::http::routes::Routes;
 use crate::http::state::App;
+use crate::http::status::board::rendered_once;
 use crate::http::status::latest;
-use crate::http::status::report::ServiceStatus;
+use crate::http::status::observation::ComponentState;
+use crate::http::status::report::{DayStatus, ServiceStatus};
+use crate::public_url::PublicUrl;
 
 /// Data of this age is stale. A chart of fresh data stays low.
 const AGE_SCALE_MIN_MS: u64 = STALE_AFTER.as_millis() as u64;
@@ -34,13 +39,21 @@ const AGE_SCALE_MIN_MS: u64 = STALE_AFTER.as_millis() as u64;
 #[template(path = "pages/status.html", config = "web/templates/askama.toml")]
 struct StatusPage<'a> {
     status: &'a ServiceStatus,
-    as_of: String,
     started: ShownTime,
     last_event: Option<ShownTime>,
     confirmed: ShownTime,
-    lag: String,
-    incidents: Vec<IncidentRow>,
     charts: [Chart; 6],
+    /// The days without an incident that users could notice.
+    good_days: usize,
+    maintenance: Vec<&'a Maintenance>,
+}
+
+#[derive(Template)]
+#[template(path = "pages/status.xml", config = "web/templates/askama.toml")]
+struct StatusFeed<'a> {
+    status: &'a ServiceStatus,
+    url: &'a PublicUrl,
+    updated: Moment,
 }
 
 /// A point in time, and its age when the page was made. The age grows in the browser.
@@ -51,36 +64,33 @@ struct ShownTime {
     text: String,
 }
 
-struct IncidentRow {
-    title: &'static str,
-    started: ShownTime,
-    /// The end and the duration; `None` while it lasts.
-    ended: Option<(String, String)>,
-    times: u64,
-}
-
 pub(super) fn router() -> Routes {
-    Routes::default().route("/status", get(show))
+    Routes::default()
+        .route("/status", get(show))
+        .route("/status.atom", get(feed))
 }
 
 async fn show(State(app): State<Arc<App>>) -> Response {
     let latest = latest(&app);
-    let html = match latest.html.get() {
-        Some(html) => html.clone(),
-        None => match StatusPage::of(&latest.status).render() {
-            Ok(html) => latest.html.get_or_init(|| Bytes::from(html)).clone(),
-            Err(error) => return ApiError::internal(error).into_response(),
-        },
-    };
-    html_response(StatusCode::OK, "max-age=1", SCRIPT_POLICY, Body::from(html))
+    let render = || StatusPage::of(&latest.status).render().map(Bytes::from);
+    let html = rendered_once(&latest.html, render);
+    html_response(StatusCode::OK, "max-age=1", SCRIPT_POLICY, html)
+}
+
+async fn feed(State(app): State<Arc<App>>) -> Result<impl IntoResponse, ApiError> {
+    let latest = latest(&app);
+    let feed = StatusFeed::of(&latest.status, &app.pages.url);
+    let render = || feed.render().map(Bytes::from);
+    let atom = rendered_once(&latest.atom, render).map_err(ApiError::internal)?;
+    let headers = [
+        (CONTENT_TYPE, "application/atom+xml"),
+        (CACHE_CONTROL, "max-age=60"),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ];
+    Ok((headers, atom))
 }
 
 impl ShownTime {
-    fn of(time: Moment, now: Moment) -> Self {
-        let age = now.timestamp().duration_since(time.timestamp());
-        Self::new(time, Duration::try_from(age).unwrap_or_default())
-    }
-
     fn new(time: Moment, age: Duration) -> Self {
         Self {
             time: date_time(time),
@@ -91,23 +101,17 @@ impl ShownTime {
     }
 }
 
-impl IncidentRow {
-    fn of(incident: &Incident, now: Moment) -> Self {
-        let ended = incident.ended_at.map(|end| {
-            let lasted = end
-                .timestamp()
-                .duration_since(incident.started_at.timestamp());
-            let lasted = Duration::try_from(lasted).unwrap_or_default();
-            (
-                words::end(incident.started_at, end),
-                words::duration(lasted),
-            )
-        });
+impl<'a> StatusFeed<'a> {
+    fn of(status: &'a ServiceStatus, url: &'a PublicUrl) -> Self {
+        let incidents = status.incidents.iter();
+        let incidents = incidents.map(|it| it.ended_at.unwrap_or(it.started_at));
+        let maintenance = status.maintenance.iter();
+        let changes = maintenance.map(|it| it.cancelled_at.unwrap_or(it.planned_at));
+        let updated = incidents.chain(changes).max();
         Self {
-            title: words::incident(incident.kind),
-            started: ShownTime::of(incident.started_at, now),
-            ended,
-            times: incident.times,
+            status,
+            url,
+            updated: updated.unwrap_or(status.started_at),
         }
     }
 }
@@ -115,24 +119,18 @@ impl IncidentRow {
 impl<'a> StatusPage<'a> {
     fn of(status: &'a ServiceStatus) -> Self {
         let now = status.time;
+        let is_good = |day: &&DayStatus| day.state == ComponentState::Operational;
+        let shown = |time| ShownTime::new(time, between(time, now));
         let age = Duration::from_millis(status.feed.age_ms);
         let confirmed = now.timestamp().checked_sub(age).unwrap_or(now.timestamp());
         let last_event = Moment::parse(&status.feed.health.last_event_at).ok();
-        let lag = Duration::from_millis(status.feed.health.lag_ms);
-        let incidents = status.incidents.iter();
         Self {
-            as_of: date_time(now),
-            started: ShownTime::of(status.started_at, now),
-            last_event: last_event.map(|time| ShownTime::of(time, now)),
+            started: shown(status.started_at),
+            last_event: last_event.map(shown),
             confirmed: ShownTime::new(confirmed.into(), age),
-            lag: match lag {
-                Duration::ZERO => "none".to_owned(),
-                lag => words::duration(lag),
-            },
-            incidents: incidents
-                .map(|incident| IncidentRow::of(incident, now))
-                .collect(),
             charts: charts(status),
+            good_days: (status.days.iter().filter(is_good)).count(),
+            maintenance: (status.maintenance.iter().filter(|it| it.is_ahead(now))).collect(),
             status,
         }
     }
@@ -146,16 +144,16 @@ fn charts(status: &ServiceStatus) -> [Chart; 6] {
         title,
         summary: match minutes.iter().map(value).sum() {
             0 => "none".to_owned(),
-            sum => format!(
-                "{}, at most {} a minute",
-                number(sum),
-                number(highest(value))
-            ),
+            sum => {
+                let [sum, highest] = [sum, highest(value)].map(number);
+                format!("{sum}, at most {highest} a minute")
+            }
         },
         class,
         bars: bars(minutes, 0, value),
     };
-    let (sockets, age) = (highest(|m| m.sockets), highest(|m| m.age_ms));
+    let sockets = [status.sockets, highest(|m| m.sockets)].map(number);
+    let age = Duration::from_millis(highest(|m| m.age_ms));
     [
         counted("Requests", "plain", |m| m.requests),
         counted("Refused requests (4xx)", "warning", |m| m.refused),
@@ -163,17 +161,13 @@ fn charts(status: &ServiceStatus) -> [Chart; 6] {
         counted("Events processed", "plain", |m| m.events),
         Chart {
             title: "Live connections",
-            summary: format!(
-                "{} now, at most {}",
-                number(status.sockets),
-                number(sockets)
-            ),
+            summary: format!("{} now, at most {}", sockets[0], sockets[1]),
             class: "plain",
             bars: bars(minutes, 0, |m| m.sockets),
         },
         Chart {
             title: "Age of the data",
-            summary: format!("at most {}", words::duration(Duration::from_millis(age))),
+            summary: format!("at most {}", words::duration(age)),
             class: "plain",
             bars: bars(minutes, AGE_SCALE_MIN_MS, |m| m.age_ms),
         },

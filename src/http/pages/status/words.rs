@@ -1,12 +1,10 @@
-//! Times, numbers and states as words.
+//! Times, numbers and reasons as words.
 
 use std::time::Duration;
 
 use events::Moment;
 
-use crate::health::{Component, IncidentKind};
 pub(super) use crate::http::pages::words::number;
-use crate::http::status::observation::ComponentState;
 
 /// A duration in its largest unit, such as `3 min`. `web/status.js` has the same function.
 pub(super) fn duration(duration: Duration) -> String {
@@ -16,6 +14,11 @@ pub(super) fn duration(duration: Duration) -> String {
         seconds @ 3_600..172_800 => format!("{} h", seconds / 3_600),
         seconds => format!("{} days", seconds / 86_400),
     }
+}
+
+/// The time from one moment to another; zero if the clock was set back.
+pub(super) fn between(start: Moment, end: Moment) -> Duration {
+    Duration::try_from(end.timestamp().duration_since(start.timestamp())).unwrap_or_default()
 }
 
 /// `22 Nov 2026, 10:28:30 UTC`.
@@ -31,47 +34,6 @@ pub(super) fn end(start: Moment, end: Moment) -> String {
         end.timestamp().strftime("%H:%M:%S UTC").to_string()
     } else {
         date_time(end)
-    }
-}
-
-pub(super) fn title(name: Component) -> &'static str {
-    match name {
-        Component::Api => "API",
-        Component::LiveOdds => "Live odds",
-        Component::Feeders => "Feeders",
-        Component::Mail => "Mail",
-    }
-}
-
-pub(super) fn state(state: ComponentState) -> &'static str {
-    match state {
-        ComponentState::Off => "Not in use",
-        ComponentState::Operational => "Works",
-        ComponentState::Degraded => "Late or limited",
-        ComponentState::Down => "Not available",
-    }
-}
-
-/// The class of a state.
-pub(super) fn class(state: ComponentState) -> &'static str {
-    match state {
-        ComponentState::Off => "off",
-        ComponentState::Operational => "operational",
-        ComponentState::Degraded => "degraded",
-        ComponentState::Down => "down",
-    }
-}
-
-pub(super) fn incident(kind: IncidentKind) -> &'static str {
-    match kind {
-        IncidentKind::Stale => "Stale: possibly old data",
-        IncidentKind::Down => "Down: no new data",
-        IncidentKind::Diverged => "Another history in the log of events",
-        IncidentKind::DiskFull => "Disk full: new data not shown",
-        IncidentKind::Rebuild => "All data rebuilt from the log",
-        IncidentKind::FoldRestart => "New data delayed by an error",
-        IncidentKind::KeysUnknown => "API keys not checked",
-        IncidentKind::MailLate => "Late mails",
     }
 }
 

@@ -9,8 +9,9 @@ use crate::http::documents as openapi;
 
 #[test]
 fn the_references_are_those_of_the_documents() {
-    let reference = http::markdown(&openapi::document());
-    check("schemas/reference.markdown", &reference);
+    for (file, page) in http::pages(&openapi::document()) {
+        check(&file, &page);
+    }
     let messages = messages::markdown(&asyncapi::document());
     check("schemas/messages.markdown", &messages);
 }

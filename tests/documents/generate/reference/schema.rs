@@ -153,6 +153,9 @@ impl<'a> SchemaWriter<'a> {
 
     /// Writes the types that were named so far, and those that they name.
     pub(super) fn write_named(&mut self, out: &mut String) {
+        if self.named.is_empty() {
+            return;
+        }
         let schemas = &self.document["components"]["schemas"];
         let mut written = BTreeSet::new();
         let mut parts = Vec::new();
