@@ -112,6 +112,16 @@ def free_port():
         return taken.getsockname()[1]
 
 
+def wait_for_port(bench, process, port):
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        bench.check(process)
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+            return
+        time.sleep(POLL)
+    raise BenchError(f"{process.name} did not start")
+
+
 def run_json(command):
     out = subprocess.run([str(part) for part in command], stdout=subprocess.PIPE, text=True)
     if out.returncode != 0:
@@ -191,6 +201,27 @@ def start_railbird(bench, railbird, url, data, options=(), under=()):
                 return process, port, admin, time.monotonic() - started
         time.sleep(POLL)
     raise BenchError(f"railbird was not ready within {READY_TIMEOUT} s")
+
+
+LIVE_CLIENTS = 200
+LIVE_RATE = 50
+
+
+def live_p99(load, url, port, key, process, seconds):
+    """The p99 in milliseconds of live odds, from their publication to a socket."""
+    websocket = f"127.0.0.1:{port}/ws/live/odds?api_key={key}"
+    command = [load, "--nats", url, "fanout", "--server", "railbird", "--ws", websocket, "--clients", LIVE_CLIENTS]
+    command += ["--process", f"railbird={process.pid}", "--rate", LIVE_RATE, "--seconds", seconds, "--idle-seconds", 0, "--window", 0]
+    measured = run_json(command)
+    if measured["gaps"] or measured["conflated"]:
+        raise BenchError(f"left out messages: {measured['gaps']} gaps, {measured['conflated']} conflated")
+    return measured["rate"]["p99_ms"]
+
+
+def resident_bytes(process, field="VmRSS"):
+    """The memory of a process: now, or with `VmHWM` at most."""
+    [line] = [line for line in pathlib.Path(f"/proc/{process.pid}/status").read_text().splitlines() if line.startswith(field)]
+    return int(line.split()[1]) * 1024
 
 
 def cpu_seconds(pid):

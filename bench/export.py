@@ -3,12 +3,11 @@
 import http.client
 import json
 import os
-import pathlib
 import shutil
 import subprocess
 import time
 
-from common import BenchError, Figures, issue_key, log, nats_server, programs, run_json, script, start_nats, start_railbird, stop
+from common import BenchError, Figures, issue_key, log, nats_server, programs, resident_bytes, run_json, script, start_nats, start_railbird, stop
 from common import version
 
 # Meetings, and events of each with quotes and results: a season in Hong Kong has 79 meetings of ten races.
@@ -37,11 +36,6 @@ def export(bench, railbird, port, key, kinds, to, out):
     if status != 0:
         raise BenchError(f"export fails: {(bench.folder / 'export.log').read_text()}")
     return time.monotonic() - begun, usage.ru_maxrss * 1024
-
-
-def peak_bytes(process):
-    [line] = [line for line in pathlib.Path(f"/proc/{process.pid}/status").read_text().splitlines() if line.startswith("VmHWM")]
-    return int(line.split()[1]) * 1024
 
 
 def query(sql):
@@ -108,8 +102,9 @@ def measure_run(bench, figures, railbird, port, key, process, meetings, size):
         seconds, peak = export(bench, railbird, port, key, KINDS, to, out)
         figures.add(f"{name}_seconds", seconds)
         figures.add(f"{name}_command_peak_mb", peak / 1e6)
-        figures.add(f"{name}_service_peak_mb", peak_bytes(process) / 1e6)
-        log(f"{name}: {seconds:.1f} s, peaks {peak / 1e6:.0f} MB and {peak_bytes(process) / 1e6:.0f} MB in the service")
+        service_peak = resident_bytes(process, "VmHWM")
+        figures.add(f"{name}_service_peak_mb", service_peak / 1e6)
+        log(f"{name}: {seconds:.1f} s, peaks {peak / 1e6:.0f} MB and {service_peak / 1e6:.0f} MB in the service")
         if name == "all":
             figures.add("all_files_mb", sum(file.stat().st_size for file in out.rglob("*.parquet")) / 1e6)
             figures.facts["rows_of_results"] = check_sums(Answers(port, key), out)
@@ -143,7 +138,7 @@ def measure(bench, size, runs, folder):
         data = bench.folder / f"data-{run}"
         process, port, _, _ = start_railbird(bench, railbird, url, data)
         meetings = [meeting for page in Answers(port, key).pages("/api/v1/meetings") for meeting in page["meetings"]]
-        figures.add("idle_service_mb", peak_bytes(process) / 1e6)
+        figures.add("idle_service_mb", resident_bytes(process, "VmHWM") / 1e6)
         measure_run(bench, figures, railbird, port, key, process, meetings, size)
         stop(process)
         shutil.rmtree(data)

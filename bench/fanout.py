@@ -1,4 +1,5 @@
-"""Live odds to many WebSocket clients, compared with nats-server's WebSocket gateway and the same messages."""
+"""Live odds to many WebSocket clients, compared with nats-server's WebSocket gateway and the same messages, and
+with a loop that writes them."""
 
 import datetime
 import json
@@ -7,7 +8,8 @@ import shutil
 import subprocess
 import uuid
 
-from common import BenchError, Figures, issue_key, log, nats_server, programs, run_json, start_nats, start_railbird, stop, version
+from common import BenchError, Figures, free_port, issue_key, log, nats_server, programs, run_json, start_nats, start_railbird, stop
+from common import version, wait_for_port
 
 FULL = {"clients": [200, 1_000, 5_000, 10_000], "idle_seconds": 16, "seconds": 8}
 SMALL = {"clients": [200, 1_000], "idle_seconds": 2, "seconds": 2}
@@ -103,6 +105,18 @@ class Fanout:
         finally:
             stop(nats)
 
+    def measure_loop(self, clients):
+        """The limit: each message of NATS is written to each socket in a loop."""
+        nats, addresses = start_nats(self.bench, self.nats, "loop")
+        port = free_port()
+        loop = self.bench.start("write-loop", [self.load, "--nats", addresses["nats"], "write-loop", "--ws", f"127.0.0.1:{port}"])
+        wait_for_port(self.bench, loop, port)
+        try:
+            return self.run(addresses["nats"], "loop", f"127.0.0.1:{port}", clients, {"loop": loop}, "--text", self.text)
+        finally:
+            stop(loop)
+            stop(nats)
+
     def run(self, url, server, websocket, clients, processes, *options):
         command = [self.load, "--nats", url, "fanout", "--server", server, "--ws", websocket, "--clients", clients]
         for name, process in processes.items():
@@ -192,11 +206,15 @@ def measure(bench, size, runs, folder):
             add_figures(figures, run, f"{clients}_one_race", one_race, idle=False)
             gateway = fanout.measure_gateway(clients)
             add_figures(figures, run, f"{clients}_nats", gateway)
+            add_figures(figures, run, f"{clients}_loop", fanout.measure_loop(clients), idle=False)
         if clients == KINDS_CLIENTS:
             add_kinds(figures, fanout, runs)
         aims = {"deliveries_per_s": ">= 8", "cpu": "<= 0.125", "p99_ms": "<= 0.5"} if clients == 5_000 else {}
         for figure in ("deliveries_per_s", "cpu", f"cpu_at_{RATE}", "p50_ms", "p99_ms", "idle_kib"):
             figures.ratio(f"{clients}_{figure}", f"{clients}_railbird_{figure}", f"{clients}_nats_{figure}", aims.get(figure, ""))
+        # Without nats-server, which stores for railbird what it only passes on to the loop.
+        for figure in ("cpu", f"cpu_at_{RATE}"):
+            figures.ratio(f"{clients}_{figure}_to_loop", f"{clients}_railbird_own_{figure}", f"{clients}_loop_{figure}", "<= 1.15")
         for figure in (f"{prefix}{figure}" for prefix in ("", "own_", "fan_out_") for figure in ("cpu", f"cpu_at_{RATE}")):
             figures.ratio(f"{clients}_one_race_{figure}", f"{clients}_one_race_{figure}", f"{clients}_railbird_{figure}")
     figures.facts |= {

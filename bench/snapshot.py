@@ -6,15 +6,13 @@ import shutil
 import subprocess
 import threading
 
-from common import BenchError, Figures, get, issue_key, log, metric, nats_server, programs, run_json, start_nats
-from common import start_railbird, stop, version
+from common import BenchError, Figures, get, issue_key, live_p99, log, metric, nats_server, programs, run_json
+from common import start_nats, start_railbird, stop, version
 
 # The stream of snapshots has room for two of these.
 FULL = {"events": 4_000_000, "seconds": 20}
 SMALL = {"events": 250_000, "seconds": 4}
 
-CLIENTS = 200
-RATE = 50
 # Each snapshot is asked for.
 NO_WRITER = ["--snapshot-every", "0s", "--snapshot-secret", "the-secret-of-the-replicas-of-a-bench"]
 
@@ -53,16 +51,6 @@ def start(bench, railbird, url, run, expected):
     return process, port, admin, seconds, json.loads(get(admin, "/digest")[2])["digest"]
 
 
-def live(load, url, websocket, process, seconds):
-    """The p99 in milliseconds of live odds, from their publication to a socket."""
-    command = [load, "--nats", url, "fanout", "--server", "railbird", "--ws", websocket, "--clients", CLIENTS]
-    command += ["--process", f"railbird={process.pid}", "--rate", RATE, "--seconds", seconds, "--idle-seconds", 0, "--window", 0]
-    measured = run_json(command)
-    if measured["gaps"] or measured["conflated"]:
-        raise BenchError(f"left out messages: {measured['gaps']} gaps, {measured['conflated']} conflated")
-    return measured["rate"]["p99_ms"]
-
-
 def measure(bench, size, runs, folder):
     server = nats_server()
     railbird, load = programs(folder)
@@ -95,11 +83,10 @@ def measure(bench, size, runs, folder):
             shutil.rmtree(bench.folder / f"data-{run}")
     if len(digests) != 1:
         raise BenchError(f"the views differ: {digests}")
-    websocket = f"127.0.0.1:{port}/ws/live/odds?api_key={key}"
     for run in range(runs):
-        quiet = live(load, url, websocket, process, size["seconds"])
+        quiet = live_p99(load, url, port, key, process, size["seconds"])
         with Writer(railbird, admin) as writer:
-            writing = live(load, url, websocket, process, size["seconds"])
+            writing = live_p99(load, url, port, key, process, size["seconds"])
         figures.add("live_p99_ms", quiet)
         figures.add("live_p99_ms_while_writing", writing)
         log(f"run {run + 1}: live p99 {quiet:.1f} ms, {writing:.1f} ms while {writer.written} snapshots were written")

@@ -1,9 +1,9 @@
 //! Measures a server that fans messages out over WebSockets: with many clients, and a publisher of the messages.
 
 mod client;
-mod frame;
+pub(crate) mod frame;
 mod load;
-mod nats;
+pub(crate) mod nats;
 mod publisher;
 mod tally;
 
@@ -58,7 +58,7 @@ pub(crate) struct Fanout {
     /// Processes whose CPU is measured, as name=pid; of the first one, the WebSocket server, the memory as well.
     #[arg(long, value_parser = parse_process, required = true)]
     process: Vec<(String, u32)>,
-    /// A message of railbird, as a sample for `nats`.
+    /// A message of railbird, as a sample for the other servers.
     #[arg(long, default_value = r#"{"event":"odds_update","seq":1}"#)]
     text: String,
     /// How long the clients are idle before their memory is measured.

@@ -17,8 +17,9 @@ use crate::histogram::Histogram;
 pub(crate) struct HttpLoad {
     #[arg(long)]
     http: SocketAddr,
+    /// Without one, requests have none.
     #[arg(long)]
-    key: String,
+    key: Option<String>,
     /// Requested in turn.
     #[arg(long, required = true)]
     path: Vec<String>,
@@ -78,9 +79,9 @@ impl HttpLoad {
     }
 
     fn requests(&self) -> Vec<String> {
-        let key = &self.key;
-        let request =
-            |path| format!("GET {path} HTTP/1.1\r\nHost: bench\r\nX-API-Key: {key}\r\n\r\n");
+        let key =
+            (self.key.as_ref()).map_or_else(String::new, |key| format!("X-API-Key: {key}\r\n"));
+        let request = |path| format!("GET {path} HTTP/1.1\r\nHost: bench\r\n{key}\r\n");
         self.path.iter().map(request).collect()
     }
 }

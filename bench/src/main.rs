@@ -4,6 +4,7 @@
 mod check;
 #[path = "../../tests/conformance/mod.rs"]
 mod conformance;
+mod constant;
 mod fanout;
 mod faults;
 mod feed;
@@ -15,13 +16,17 @@ mod season;
 mod storm;
 mod unauthenticated;
 mod usage;
+mod write_loop;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use anyhow::Context;
+use async_nats::jetstream;
 use clap::{Parser, Subcommand};
 use events::Envelope;
+use futures::StreamExt;
 use projections::{BATCH_MESSAGES_MAX, Projection, Store};
 use railbird::log::{Log, LogMessage, NatsConfig, Outgoing, RACING, ReadPosition, Replicas};
 use serde_json::{Value, json};
@@ -62,7 +67,11 @@ enum Command {
         of_meeting: u64,
     },
     /// Read the log from its first message to its last, as the service does, and discard the messages.
-    Pull,
+    Pull {
+        /// Read with the client library alone.
+        #[arg(long)]
+        bare: bool,
+    },
     /// Read the whole log into memory, then decode it, then fold it, and measure decoding and folding.
     Stages {
         /// An empty folder for the store.
@@ -119,6 +128,10 @@ enum Command {
     },
     /// Send requests with keys that were never issued, each from a network address of its own.
     Unauthenticated(unauthenticated::Unauthenticated),
+    /// Answer each request with the same bytes, with hyper alone.
+    Constant(constant::Constant),
+    /// Write messages of NATS to WebSocket clients in a loop.
+    WriteLoop(write_loop::WriteLoop),
     /// Publish to many WebSocket clients, and measure the server.
     Fanout(fanout::Fanout),
     /// Cut off clients, slow some down, restart their servers, and check what each of them received.
@@ -142,7 +155,8 @@ async fn main() -> anyhow::Result<()> {
         Command::Season { events, of_meeting } => {
             publish(&connect.await?, season::season(events, of_meeting)).await?
         }
-        Command::Pull => pull(&connect.await?).await?,
+        Command::Pull { bare: false } => pull(&connect.await?).await?,
+        Command::Pull { bare: true } => pull_bare(&cli.nats).await?,
         Command::Stages { data } => stages(&connect.await?, &data).await?,
         Command::Quotes { count, file } => feed::write(&file, count)?,
         Command::Raw { file, window } => {
@@ -159,6 +173,8 @@ async fn main() -> anyhow::Result<()> {
         Command::Relay(relay) => relay.run(&cli.nats).await?,
         Command::Check { count } => check::run(count)?,
         Command::Unauthenticated(load) => load.run().await?,
+        Command::Constant(constant) => constant.run().await?,
+        Command::WriteLoop(write_loop) => write_loop.run(&cli.nats)?,
         Command::Fanout(fanout) => fanout.run(&cli.nats)?,
         Command::Faults(faults) => faults::run(&faults).await?,
         Command::Storm(storm) => storm.run().await?,
@@ -213,6 +229,33 @@ async fn pull(log: &Log) -> anyhow::Result<Value> {
         "batches": batches,
         "seconds": begun.elapsed().as_secs_f64(),
     }))
+}
+
+/// As [`pull`], with the client library alone.
+async fn pull_bare(nats: &str) -> anyhow::Result<Value> {
+    let stream = jetstream::new(async_nats::connect(nats).await?)
+        .get_stream(RACING.name)
+        .await?;
+    let last_seq = stream.cached_info().state.last_sequence;
+    let unacknowledged = jetstream::consumer::pull::Config {
+        ack_policy: jetstream::consumer::AckPolicy::None,
+        ..Default::default()
+    };
+    let consumer = stream.create_consumer(unacknowledged).await?;
+    let mut messages = consumer
+        .stream()
+        .max_messages_per_batch(BATCH_MESSAGES_MAX)
+        .messages()
+        .await?;
+    let begun = Instant::now();
+    let (mut events, mut bytes, mut seq) = (0_u64, 0, 0);
+    while seq < last_seq {
+        let message = messages.next().await.context("the consumer ended")??;
+        seq = message.info().map_err(anyhow::Error::msg)?.stream_sequence;
+        bytes += message.payload.len();
+        events += 1;
+    }
+    Ok(json!({ "events": events, "bytes": bytes, "seconds": begun.elapsed().as_secs_f64() }))
 }
 
 async fn stages(log: &Log, data: &Path) -> anyhow::Result<Value> {

@@ -24,6 +24,8 @@ pub(super) enum Server {
     Railbird,
     /// nats-server's gateway: the NATS protocol as a stream of bytes, cut into frames anywhere.
     Nats,
+    /// The bare loop: frames as railbird's.
+    Loop,
 }
 
 #[derive(Debug)]
@@ -96,7 +98,7 @@ impl Client {
         };
         let bytes = &mut buffer[..kept + read];
         match self.server {
-            Server::Railbird => self.frames(bytes, tally),
+            Server::Railbird | Server::Loop => self.frames(bytes, tally),
             Server::Nats => self.stream(bytes, tally),
         }
     }

@@ -1,6 +1,6 @@
 //! The part of WebSocket framing that a client needs.
 
-pub(super) const TEXT: u8 = 1;
+pub(crate) const TEXT: u8 = 1;
 pub(super) const BINARY: u8 = 2;
 pub(super) const CLOSE: u8 = 8;
 pub(super) const PING: u8 = 9;

@@ -73,7 +73,7 @@ impl Load {
         );
         let texts = match server {
             Server::Railbird => Texts::Quotes { base },
-            Server::Nats => Texts::like(sample)?,
+            Server::Nats | Server::Loop => Texts::like(sample)?,
         };
         let publisher = Publisher::connect(nats, texts)?;
         let id = epoll::EventData::new_u64(PUBLISHER);

@@ -4,7 +4,7 @@ use std::str;
 
 /// An operation from a server.
 #[derive(Debug)]
-pub(super) enum Op<'a> {
+pub(crate) enum Op<'a> {
     Message(&'a [u8]),
     Ping,
     Pong,
@@ -13,7 +13,7 @@ pub(super) enum Op<'a> {
 }
 
 /// Parses the operation at the start of these bytes. Returns it with its length; `None` if it is incomplete.
-pub(super) fn op(bytes: &[u8]) -> Option<(Op<'_>, usize)> {
+pub(crate) fn op(bytes: &[u8]) -> Option<(Op<'_>, usize)> {
     let line_bytes = 1 + bytes.iter().position(|byte| *byte == b'\n')?;
     let line = bytes[..line_bytes].trim_ascii_end();
     let op = match line.first_chunk() {
