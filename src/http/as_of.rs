@@ -17,7 +17,7 @@ use super::results::choose_race;
 use crate::past::{Part, PastError};
 
 const OF_NO_RACE: &str = "as_of is off only where the path names a race";
-const SILENT: &str = "The log has not answered in time";
+const NOT_MADE: &str = "The views as of then are not made yet: ask again";
 /// With the wait for `Railbird-Min-Seq`, less than a handler has: a server of the log that does not answer is no fault
 /// of the service.
 const REWOUND_WITHIN: Duration = Duration::from_secs(6);
@@ -62,7 +62,7 @@ impl ApiRequest {
             return Ok(self);
         };
         let rewound = timeout(REWOUND_WITHIN, self.rewind(place)).await;
-        rewound.unwrap_or_else(|_| Err(ApiError::NotReady(SILENT.to_owned())))
+        rewound.unwrap_or_else(|_| Err(ApiError::NotReady(NOT_MADE.to_owned())))
     }
 
     async fn rewind(mut self, place: Place) -> Result<Self, ApiError> {

@@ -13,6 +13,7 @@ use events::ParseError;
 use projections::StoreError;
 use schemars::JsonSchema;
 use serde::Serialize;
+use tokio::task::JoinError;
 
 use super::rate_limit::set_rate_limit_headers;
 use crate::health::Reason;
@@ -92,6 +93,13 @@ impl From<serde_json::Error> for ApiError {
 const NOT_READABLE: &str = "What was asked for cannot be read, and is being restored; see /readyz";
 
 /// A value that cannot be read is not served, and the projector rebuilds the views.
+/// Of work that panicked.
+impl From<JoinError> for ApiError {
+    fn from(panicked: JoinError) -> Self {
+        Self::internal(panicked)
+    }
+}
+
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
         tracing::error!(%error, "cannot read a view");

@@ -171,5 +171,5 @@ pub(super) async fn read_page(
         let _permit = permit;
         request.answer(read)
     });
-    reading.await.map_err(ApiError::internal)?
+    reading.await?
 }

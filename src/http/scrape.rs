@@ -26,7 +26,7 @@ pub(super) async fn scrape(State(app): State<Arc<App>>) -> Result<impl IntoRespo
             metrics::set("railbird_store_disk_free_bytes", free as f64);
         }
     });
-    measured.await.map_err(ApiError::internal)?;
+    measured.await?;
     // Last, because this changes by the moment.
     set_gauges(&app);
     set_gauges_of_streams(&app);

@@ -39,7 +39,7 @@ pub struct App {
     pub clock: Clock,
     /// The venues by precedence, for days with several meetings.
     pub venue_order: Vec<VenueCode>,
-    pub past: Past,
+    pub past: Arc<Past>,
     pub exports: ExportFiles,
     pub metrics: Arc<HttpMetrics>,
     pub fan_out: FanOut,

@@ -76,21 +76,19 @@ pub(crate) enum PlayFrom {
 pub struct Past {
     /// A connection of its own: messages of feeders may close the one on which they are read.
     log: Log,
-    folds: Semaphore,
     /// KiB of messages that are played.
     played: Arc<Semaphore>,
     /// Parts in memory, with names or without, as of a message.
-    kept: Kept<(Part, bool, u64), Arc<Store>>,
+    kept: Arc<Kept<(Part, bool, u64), Arc<Store>>>,
 }
 
 impl Past {
-    pub(crate) fn new(log: Log) -> Self {
-        Self {
+    pub(crate) fn new(log: Log) -> Arc<Self> {
+        Arc::new(Self {
             log,
-            folds: Semaphore::new(FOLDS_MAX),
             played: Arc::new(Semaphore::new(PLAYED_KIB_MAX)),
-            kept: Kept::new(KEPT_BYTES_MAX),
-        }
+            kept: Kept::new(KEPT_BYTES_MAX, FOLDS_MAX),
+        })
     }
 
     /// The views of a part as of the message `seq`, which is not after the checkpoint `whole` of all views. `has_names`
@@ -99,32 +97,38 @@ impl Past {
     /// # Errors
     /// Returns a [`PastError`].
     pub(crate) async fn store(
-        &self,
+        self: &Arc<Self>,
         whole: Checkpoint,
         part: Part,
         has_names: bool,
         seq: u64,
     ) -> PastResult<Arc<Store>> {
-        let key = (part, has_names, seq);
-        if let Some(store) = self.kept.get(&key) {
-            return Ok(store);
-        }
-        let part = &key.0;
-        let _permit = self.folds.acquire().await.expect("it is never closed");
+        let (this, key) = (Arc::clone(self), (part.clone(), has_names, seq));
+        let make = async move { this.folded(&whole, &part, has_names, seq).await };
+        self.kept.get_or_make(key, make).await
+    }
+
+    /// The views of [`store`](Self::store), and the payload bytes of their messages.
+    async fn folded(
+        &self,
+        whole: &Checkpoint,
+        part: &Part,
+        has_names: bool,
+        seq: u64,
+    ) -> PastResult<(Arc<Store>, u64)> {
         let mut subjects = part.subjects();
         let mut messages = self.messages(subjects.clone(), seq).await?;
-        let mut store = fold(&whole, messages.clone()).await?;
+        let mut store = fold(whole, messages.clone()).await?;
         if has_names {
             let horses = horses_in(&store)?;
             subjects = horses.iter().map(part::subject_of_horse).collect();
             subjects.retain(|subject| !part.subjects().contains(subject));
             messages.extend(self.messages(subjects, seq).await?);
             messages.sort_unstable_by_key(|message| message.seq);
-            store = fold(&whole, messages.clone()).await?;
+            store = fold(whole, messages.clone()).await?;
         }
         let bytes = messages.iter().map(|message| message.payload.len() as u64);
-        self.kept.insert(key, Arc::clone(&store), bytes.sum());
-        Ok(store)
+        Ok((store, bytes.sum()))
     }
 
     /// Plays a part of the log up to the checkpoint `whole`: the messages from a place on that were stored before `to`.
@@ -139,7 +143,7 @@ impl Past {
         to: Option<Moment>,
         control: watch::Receiver<PlaybackControl>,
     ) -> PastResult<Playback> {
-        let _permit = self.folds.acquire().await.expect("it is never closed");
+        let _permit = self.kept.permit().await;
         let mut messages = self.messages(part.subjects(), whole.seq).await?;
         let first = messages.first().map_or(whole.seq, |first| first.seq);
         if !whole.can_fold_after(first.saturating_sub(1)) {

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use axum::body::{Body, Bytes};
 use events::{LanguageTag, RacingDate, VenueCode};
 use futures::{FutureExt, StreamExt, stream};
-use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
 use super::kind::ExportKind;
@@ -49,7 +48,6 @@ pub(super) struct ExportFile {
 #[derive(Debug)]
 pub struct ExportFiles {
     folder: PathBuf,
-    making: Arc<Semaphore>,
     kept: Arc<Kept<ExportName, Arc<ExportFile>>>,
 }
 
@@ -58,8 +56,7 @@ impl ExportFiles {
     pub(crate) fn new(folder: PathBuf) -> Self {
         Self {
             folder,
-            making: Arc::new(Semaphore::new(MAKING_MAX)),
-            kept: Arc::new(Kept::new(KEPT_BYTES_MAX)),
+            kept: Kept::new(KEPT_BYTES_MAX, MAKING_MAX),
         }
     }
 
@@ -72,20 +69,15 @@ impl ExportFiles {
         name: ExportName,
         make: impl FnOnce(File) -> Result<File, ApiError> + Send + 'static,
     ) -> Result<Arc<ExportFile>, ApiError> {
-        let permit = Arc::clone(&self.making).acquire_owned().await;
-        let permit = permit.map_err(ApiError::internal)?;
-        let (folder, kept) = (self.folder.clone(), Arc::clone(&self.kept));
-        let making = spawn_blocking(move || {
-            let _permit = permit;
-            if let Some(found) = kept.get(&name) {
-                return Ok(found);
-            }
+        let folder = self.folder.clone();
+        let making = move || {
             let file = tempfile::tempfile_in(folder).map_err(ApiError::internal)?;
             let file = Arc::new(ExportFile::of(make(file)?).map_err(ApiError::internal)?);
-            kept.insert(name, Arc::clone(&file), file.bytes);
-            Ok(file)
-        });
-        making.await.map_err(ApiError::internal)?
+            let bytes = file.bytes;
+            Ok((file, bytes))
+        };
+        let make = async { spawn_blocking(making).await? };
+        self.kept.get_or_make(name, make).await
     }
 }
 
