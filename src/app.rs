@@ -13,6 +13,7 @@ use events::VenueCode;
 use futures::future;
 use jiff::Timestamp;
 use projections::Store;
+use strum::VariantNames;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -294,8 +295,8 @@ fn begin_metrics(connections_max: usize) {
         metrics::begin_stream(stream.name);
     }
     metrics::WS_CLOSED.begin(CloseReason::CODES.map(|code| code.to_string()));
-    metrics::SIGN_UPS.begin(SignUpOutcome::LABELS.iter().copied());
-    metrics::MAILS_FAILED.begin(FailureReason::LABELS.iter().copied());
+    metrics::SIGN_UPS.begin(SignUpOutcome::VARIANTS.iter().copied());
+    metrics::MAILS_FAILED.begin(FailureReason::VARIANTS.iter().copied());
 }
 
 /// The phases of the start. Each needs what the ones before have made.

@@ -219,12 +219,12 @@ impl CountedUses {
         let Some((counter, observed)) = self.counters.get_mut(&key_id) else {
             return;
         };
-        let counts = counter.counts();
-        let new = counts.requests - *observed;
-        let Some(network) = counts.network.filter(|_| new > 0 || counts.has_sockets) else {
+        let (requests, network, has_sockets) = counter.counts();
+        let new = requests - *observed;
+        let Some(network) = network.filter(|_| new > 0 || has_sockets) else {
             return;
         };
-        *observed = counts.requests;
+        *observed = requests;
         let before = self.known.of_process(key_id, process);
         let last_used_at = before.map_or(now, |before| before.last_used_at.max(now));
         let same_day = before.map_or(0, |before| before.requests_on(last_used_at));

@@ -30,7 +30,7 @@ pub struct RateLimitStatus {
 
 /// The period of a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
-#[strum(serialize_all = "lowercase")]
+#[strum(serialize_all = "lowercase", const_into_str)]
 pub enum Period {
     Minute,
     Day,
@@ -38,9 +38,6 @@ pub enum Period {
 
 impl Period {
     /// The name of the period.
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
 
     fn duration(self) -> Duration {
         match self {

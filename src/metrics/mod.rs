@@ -157,28 +157,6 @@ impl LabeledCounter {
 }
 
 /// Declares an enum whose values are the values of a label.
-macro_rules! label_values {
-    ($(#[$meta:meta])* $visible:vis enum $name:ident { $($(#[$doc:meta])* $value:ident = $text:literal,)+ }) => {
-        $(#[$meta])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        $visible enum $name {
-            $($(#[$doc])* $value,)+
-        }
-
-        impl $name {
-            /// Every value, as in metrics, lists and logs.
-            $visible const LABELS: &[&str] = &[$($text),+];
-
-            /// The value as in [`Self::LABELS`].
-            $visible fn as_str(self) -> &'static str {
-                match self {
-                    $(Self::$value => $text,)+
-                }
-            }
-        }
-    };
-}
-pub(crate) use label_values;
 
 /// A metric without its labels.
 fn name(metric: &'static str) -> &'static str {
