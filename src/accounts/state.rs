@@ -235,8 +235,6 @@ pub enum MailState {
 }
 
 impl MailState {
-    /// The name of the state in lists.
-
     /// The reason of the last failure.
     pub fn reason(&self) -> Option<&Text> {
         match self {

@@ -16,8 +16,6 @@ pub struct UseCounter {
     sockets: AtomicU32,
 }
 
-/// The counts at a moment.
-
 impl UseCounter {
     /// Counts a request from a network.
     pub fn count(&self, network: CoarseNetwork) {

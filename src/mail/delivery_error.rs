@@ -1,7 +1,6 @@
 //! [`DeliveryError`]: why a mail was not delivered, with secrets removed.
 
 use events::Text;
-
 use strum::{IntoStaticStr, VariantNames};
 
 /// Longer words of a reply are removed: the secret of a key is longer, and so is the token of a link.

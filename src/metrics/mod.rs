@@ -19,7 +19,7 @@ use projections::Tally;
 
 use self::histogram::{DurationHistogram, HistogramSettings};
 pub use self::http::HttpMetrics;
-pub(crate) use self::http::{KnownMethod, RouteMetrics};
+pub(crate) use self::http::{KnownMethod, OTHER, RouteMetrics};
 pub(crate) use self::sources::{races_due, sources, sources_alive};
 
 static HANDLE: OnceLock<PrometheusHandle> = OnceLock::new();
@@ -155,8 +155,6 @@ impl LabeledCounter {
         counter!(self.0, self.1 => value).increment(count);
     }
 }
-
-/// Declares an enum whose values are the values of a label.
 
 /// A metric without its labels.
 fn name(metric: &'static str) -> &'static str {

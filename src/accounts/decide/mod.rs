@@ -120,8 +120,11 @@ pub(super) fn approve(ledger: &Ledger, subscription_id: SubscriptionId) -> Decis
     let Some(subscription) = ledger.subscription(&subscription_id) else {
         return Err(CommandError::UnknownSubscription(subscription_id));
     };
-    let ended_at = subscription.suppressed_at.or(subscription.forgotten_at);
-    if ended_at.is_some() {
+    if subscription
+        .suppressed_at
+        .or(subscription.forgotten_at)
+        .is_some()
+    {
         return Err(CommandError::NotActive(subscription.state()));
     }
     let revision = subscription.approval_revision + 1;
