@@ -13,6 +13,7 @@ use events::VenueCode;
 use futures::future;
 use jiff::Timestamp;
 use projections::Store;
+use strum::VariantNames;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -294,8 +295,8 @@ fn begin_metrics(connections_max: usize) {
         metrics::begin_stream(stream.name);
     }
     metrics::WS_CLOSED.begin(CloseReason::CODES.map(|code| code.to_string()));
-    metrics::SIGN_UPS.begin(SignUpOutcome::LABELS.iter().copied());
-    metrics::MAILS_FAILED.begin(FailureReason::LABELS.iter().copied());
+    metrics::SIGN_UPS.begin(SignUpOutcome::VARIANTS.iter().copied());
+    metrics::MAILS_FAILED.begin(FailureReason::VARIANTS.iter().copied());
 }
 
 /// The phases of the start. Each needs what the ones before have made.
@@ -418,7 +419,7 @@ impl<'a> Start<'a> {
         let mut keys = KeyCache::new(config.plans.clone(), config.keys_stale_max);
         keys.refused_env = config.refused_env;
         let keys = Arc::new(keys);
-        let uses = Arc::clone(keys.uses());
+        let uses = Arc::clone(&keys.uses);
         let use_log = UseLog::new(logs.accounts.clone(), uses, config.write_use_every);
         self.spawn("key-use", use_log.clone().run());
         let (sender, ledger) = watch::channel(Ledger::default());
@@ -514,13 +515,11 @@ fn half(number: NonZeroU32) -> NonZeroU32 {
 fn pages(config: &Config, listening: SocketAddr, commands: AccountCommands) -> Pages {
     let mailing = config.mailing.as_ref();
     let url = config.public_url.clone();
+    let base = url.as_ref().map(|url| format!("{url}/"));
     Pages {
         commands,
         key_env: mailing.map_or("live", |mailing| mailing.key_env),
-        picture: url
-            .as_ref()
-            .map_or_else(String::new, |url| format!("{url}/"))
-            + PICTURE,
+        picture: base.unwrap_or_default() + PICTURE,
         url: url.unwrap_or_else(|| PublicUrl::of(listening)),
         sign_ups_per_network: HashedLimiter::new(config.sign_ups_per_network, HOUR),
         sign_ups_per_email: HashedLimiter::new(config.sign_ups_per_email, DAY),

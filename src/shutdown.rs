@@ -1,9 +1,8 @@
 //! [`Shutdown`]: the signal that ends every loop. [`Signals`]: those of the operating system.
 
-use std::future::poll_fn;
 use std::io;
-use std::task::Poll;
 
+use futures::future::select_all;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -47,15 +46,8 @@ impl Signals {
 
     /// Waits for the next signal. Those that come while nothing waits count as one. Cancel-safe.
     pub async fn next(&mut self) {
-        poll_fn(|context| {
-            let mut signals = self.0.iter_mut();
-            if signals.any(|signal| signal.poll_recv(context).is_ready()) {
-                Poll::Ready(())
-            } else {
-                Poll::Pending
-            }
-        })
-        .await;
+        let received = self.0.iter_mut().map(|signal| Box::pin(signal.recv()));
+        select_all(received).await;
     }
 }
 

@@ -1,7 +1,6 @@
 //! [`Item`]: the outcome of a piece of a file, and [`Location`]: where that piece is.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -34,7 +33,8 @@ pub(crate) fn add_up(counts: &mut Omitted, more: impl IntoIterator<Item = (Strin
 }
 
 /// A message about a line of a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, derive_more::Display, Clone, PartialEq, Eq)]
+#[display("{}{}: {reason}", file.display(), if *line > 0 { format!(":{line}") } else { String::new() })]
 pub struct Diagnostic {
     /// The file or folder.
     pub file: PathBuf,
@@ -42,15 +42,6 @@ pub struct Diagnostic {
     pub line: u64,
     /// The reason of a rejection, or the text of a note.
     pub reason: String,
-}
-
-impl fmt::Display for Diagnostic {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.line {
-            0 => write!(f, "{}: {}", self.file.display(), self.reason),
-            line => write!(f, "{}:{line}: {}", self.file.display(), self.reason),
-        }
-    }
 }
 
 /// A line of a file.

@@ -26,8 +26,8 @@ const LEDGER_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone)]
 pub struct AccountCommands {
     log: Log,
-    book: AddressBook,
-    ledger: watch::Receiver<Ledger>,
+    pub book: AddressBook,
+    pub ledger: watch::Receiver<Ledger>,
     actor: Actor,
 }
 
@@ -55,14 +55,6 @@ impl AccountCommands {
             actor,
             ..self.clone()
         }
-    }
-
-    pub fn ledger(&self) -> &watch::Receiver<Ledger> {
-        &self.ledger
-    }
-
-    pub fn book(&self) -> &AddressBook {
-        &self.book
     }
 
     /// Checks that the log answers. It takes as long whatever the next command is about.

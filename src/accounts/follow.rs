@@ -45,11 +45,11 @@ pub async fn read(log: &Log) -> anyhow::Result<Ledger> {
     let mut ledger = Ledger::default();
     let state = log.state(ACCOUNTS).await?;
     let mut reader = log.reader(ACCOUNTS, ReadPosition::start_of(&state));
-    while ledger.seq() < state.last_seq {
+    while ledger.seq < state.last_seq {
         let batch = reader.next().await?;
         fold(&mut ledger, &batch);
         // The last events may have been deleted since.
-        if batch.is_at_end(ledger.seq()) {
+        if batch.is_at_end(ledger.seq) {
             break;
         }
     }
@@ -88,8 +88,7 @@ impl Follower {
     /// Follows one stream until it is replaced. The cache answers only after all events that existed at the start are
     /// folded, and those that the stream lacks: an earlier one could not know which keys were revoked.
     async fn follow(&mut self, state: &LogState) -> LogReplaced {
-        let read = self.read.clone();
-        let from = read.unwrap_or_else(|| ReadPosition::start_of(state));
+        let from = (self.read.clone()).unwrap_or_else(|| ReadPosition::start_of(state));
         let mut reader = self.log.reader(ACCOUNTS, from);
         loop {
             let batch = match reader.next().await {
@@ -113,7 +112,7 @@ impl Follower {
     async fn advance(&mut self, head: Option<Head>) {
         let missing = {
             let ledger = self.ledger.borrow();
-            self.keys.advance(head, ledger.seq());
+            self.keys.advance(head, ledger.seq);
             self.revocations.missing_from(&ledger, now())
         };
         self.revocations.save().await;
@@ -127,15 +126,12 @@ impl Follower {
         let mut next = Ledger::default();
         self.ledger.send_if_modified(|ledger| {
             // Nobody relies on a part of the stream: only then is it not copied.
-            next = if keys.is_complete() {
-                ledger.clone()
-            } else {
-                take(ledger)
-            };
+            let copy = keys.is_complete().then(|| ledger.clone());
+            next = copy.unwrap_or_else(|| take(ledger));
             false
         });
         let changed = fold(&mut next, batch);
-        let is_read = next.seq() >= state.last_seq || batch.is_at_end(next.seq());
+        let is_read = next.seq >= state.last_seq || batch.is_at_end(next.seq);
         if keys.is_complete() || is_read {
             missing = self.revocations.missing_from(&next, now());
             self.revocations.note(&next);
@@ -150,7 +146,7 @@ impl Follower {
             } else if is_read && missing.is_empty() {
                 keys.fill(ledger, now());
             }
-            keys.advance(batch.head, ledger.seq());
+            keys.advance(batch.head, ledger.seq);
         });
         self.append(missing).await;
     }

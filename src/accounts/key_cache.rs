@@ -21,7 +21,8 @@ pub struct KeyCache {
     stale_max: Duration,
     /// The environment whose keys are not accepted.
     pub refused_env: Option<&'static str>,
-    uses: Arc<KeyUses>,
+    /// The use of keys.
+    pub uses: Arc<KeyUses>,
     keys: RwLock<CachedKeys>,
     losses: AtomicU64,
 }
@@ -74,8 +75,7 @@ pub enum Refusal {
 
 impl KeyEntry {
     fn is_valid(&self) -> bool {
-        let until = self.valid_until;
-        until.is_none_or(|until| now() < until)
+        self.valid_until.is_none_or(|until| now() < until)
     }
 }
 
@@ -182,11 +182,6 @@ impl KeyCache {
     /// Whether every valid key is in the cache.
     pub fn is_complete(&self) -> bool {
         self.keys.read().complete
-    }
-
-    /// The use of keys.
-    pub fn uses(&self) -> &Arc<KeyUses> {
-        &self.uses
     }
 
     /// The number of valid keys.
@@ -514,7 +509,7 @@ mod tests {
             entry.use_counter.count(network);
         };
         let requests = |key: &ApiKey| {
-            let found = cache.uses().get(key.key_id(), now());
+            let found = cache.uses.get(key.key_id(), now());
             found.map_or(0, |found| found.requests)
         };
         count(&first);

@@ -38,15 +38,11 @@ pub struct KeyUse {
 impl KeyUse {
     /// The requests on the day (UTC) of a moment, which is not before the last use.
     pub fn requests_on(&self, moment: Moment) -> u64 {
-        if self.day() == day(moment) {
+        if day(self.last_used_at) == day(moment) {
             self.requests
         } else {
             0
         }
-    }
-
-    fn day(&self) -> Date {
-        day(self.last_used_at)
     }
 }
 
@@ -111,8 +107,8 @@ impl UsesByProcess {
             None => uses.push((process, found)),
         }
         // Requests are known for the day of the last use.
-        let last_day = uses.iter().map(|(_, of)| of.day()).max();
-        uses.retain(|(_, of)| Some(of.day()) == last_day);
+        let last_day = uses.iter().map(|(_, of)| day(of.last_used_at)).max();
+        uses.retain(|(_, of)| Some(day(of.last_used_at)) == last_day);
         if uses.len() > PROCESSES_MAX {
             let indices = 0..uses.len();
             let oldest = indices.min_by_key(|index| uses[*index].1.last_used_at);
@@ -219,12 +215,12 @@ impl CountedUses {
         let Some((counter, observed)) = self.counters.get_mut(&key_id) else {
             return;
         };
-        let counts = counter.counts();
-        let new = counts.requests - *observed;
-        let Some(network) = counts.network.filter(|_| new > 0 || counts.has_sockets) else {
+        let (requests, network, has_sockets) = counter.counts();
+        let new = requests - *observed;
+        let Some(network) = network.filter(|_| new > 0 || has_sockets) else {
             return;
         };
-        *observed = counts.requests;
+        *observed = requests;
         let before = self.known.of_process(key_id, process);
         let last_used_at = before.map_or(now, |before| before.last_used_at.max(now));
         let same_day = before.map_or(0, |before| before.requests_on(last_used_at));

@@ -29,7 +29,8 @@ const ENDED: &str = "the subscription ended";
 /// The state at one position of the stream.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ledger {
-    seq: u64,
+    /// The sequence of the last message that was folded, decodable or not.
+    pub seq: u64,
     keys: BTreeMap<KeyId, Key>,
     accounts: HashMap<Holder, Account>,
     subscriptions: BTreeMap<SubscriptionId, Subscription>,
@@ -119,10 +120,9 @@ impl Ledger {
         }
         Ok(folding.changed)
     }
-}
 
-/// Keys and plans.
-impl Ledger {
+    // Keys and plans.
+
     fn issue(&mut self, folding: &mut Folding, fact: KeyIssued) {
         let mut key = folding.key(fact.sha256, Holder::Key(fact.key_id), fact.name);
         key.expires_at = fact.expires_at;
@@ -201,11 +201,12 @@ impl Ledger {
         let is_by_operator = matches!(folding.actor, Actor::Operator { .. });
         let holder = Holder::Subscription(id.clone());
         let is_valid = |(_, key): (KeyId, &Key)| key.is_valid(folding.recorded_at);
-        if is_by_operator && !self.keys_of(&holder).any(is_valid) {
-            // Otherwise the subscriber could undo the decision with another key.
-            if let Some(subscription) = self.subscriptions.get_mut(&id) {
-                subscription.approved_at = None;
-            }
+        // Otherwise the subscriber could undo the decision with another key.
+        if is_by_operator
+            && !self.keys_of(&holder).any(is_valid)
+            && let Some(subscription) = self.subscriptions.get_mut(&id)
+        {
+            subscription.approved_at = None;
         }
     }
 
@@ -242,10 +243,9 @@ impl Ledger {
             self.announce(folding, mail_id, &id, Change::PlanChanged(fact.plan));
         }
     }
-}
 
-/// Subscriptions and sessions.
-impl Ledger {
+    // Subscriptions and sessions.
+
     fn subscribe(&mut self, folding: &Folding, fact: SubscriptionRequested) {
         let id = fact.subscription_id;
         let known = self.subscriptions.get(&id);
@@ -409,10 +409,9 @@ impl Ledger {
             mail.enter(MailState::Delivered, folding.time);
         }
     }
-}
 
-/// Mails.
-impl Ledger {
+    // Mails.
+
     /// Requests a notice of a change to a subscriber.
     fn announce(
         &mut self,
@@ -501,13 +500,8 @@ impl Ledger {
             mail.enter(MailState::Failed(fact.reason), folding.time);
         }
     }
-}
 
-impl Ledger {
-    /// The sequence of the last message that was folded, decodable or not.
-    pub fn seq(&self) -> u64 {
-        self.seq
-    }
+    // Reads.
 
     /// The sequence of the last event on a subject; 0 if there is none. An append that expects this sequence fails if
     /// another writer was first.

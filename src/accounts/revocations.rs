@@ -127,11 +127,7 @@ impl Revocations {
     /// Writes the file if it is out of date, and waits for that, but for a bounded time and only once. What failed is
     /// tried again at the next call.
     pub(super) async fn save(&mut self) {
-        let mut wait = if self.writing.is_none() {
-            WRITE_WAIT
-        } else {
-            Duration::ZERO
-        };
+        let mut wait = (self.writing.as_ref()).map_or(WRITE_WAIT, |_| Duration::ZERO);
         while !self.is_saved {
             let (record, mut done) = self.writing.take().unwrap_or_else(|| self.write());
             let Ok(written) = timeout(wait, &mut done).await else {

@@ -3,7 +3,6 @@
 use events::{Moment, Text};
 
 use super::{Actor, KeyId, MailId, SealedEmail, SecretHash, SubscriptionId};
-use crate::metrics::label_values;
 
 /// The holder of keys. Plan and limits belong to the holder: a rotated key shares them with the key that it replaced.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -56,17 +55,17 @@ pub struct Revocation {
     pub by: Actor,
 }
 
-label_values! {
-    /// The state of a key at a moment.
-    pub enum KeyState {
-        Valid = "valid",
-        /// Replaced and still valid, as is the new key.
-        Overlapping = "overlapping",
-        /// Replaced, and the overlap is over.
-        Rotated = "rotated",
-        Expired = "expired",
-        Revoked = "revoked",
-    }
+/// The state of a key at a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case", const_into_str)]
+pub enum KeyState {
+    Valid,
+    /// Replaced and still valid, as is the new key.
+    Overlapping,
+    /// Replaced, and the overlap is over.
+    Rotated,
+    Expired,
+    Revoked,
 }
 
 impl Key {
@@ -135,19 +134,19 @@ impl Subscription {
     }
 }
 
-label_values! {
-    pub enum SubscriptionState {
-        /// The link in the first mail was not used yet.
-        Unconfirmed = "unconfirmed",
-        /// An operator has to approve it.
-        AwaitingApproval = "awaiting_approval",
-        /// Keys may be created.
-        Active = "active",
-        /// The person at the address did not subscribe: there will be no further mail.
-        Suppressed = "suppressed",
-        /// It ended, and its address is erased.
-        Forgotten = "forgotten",
-    }
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case", const_into_str)]
+pub enum SubscriptionState {
+    /// The link in the first mail was not used yet.
+    Unconfirmed,
+    /// An operator has to approve it.
+    AwaitingApproval,
+    /// Keys may be created.
+    Active,
+    /// The person at the address did not subscribe: there will be no further mail.
+    Suppressed,
+    /// It ended, and its address is erased.
+    Forgotten,
 }
 
 /// Someone who is signed in.
@@ -221,7 +220,7 @@ impl Mail {
 
 /// The state of a mail.
 #[derive(Debug, Clone, PartialEq, Eq, strum::IntoStaticStr)]
-#[strum(serialize_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum MailState {
     /// No attempt yet.
     Requested,
@@ -236,11 +235,6 @@ pub enum MailState {
 }
 
 impl MailState {
-    /// The name of the state in lists.
-    pub fn as_str(&self) -> &'static str {
-        self.into()
-    }
-
     /// The reason of the last failure.
     pub fn reason(&self) -> Option<&Text> {
         match self {

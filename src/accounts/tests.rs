@@ -953,7 +953,7 @@ fn the_ledger_knows_the_last_sequence_of_each_subject() {
     // A message that cannot be decoded counts too.
     let _ = stream.append_raw(&subject.to_string(), b"{}", now());
     assert_eq!(
-        (stream.ledger.last_seq(&subject), stream.ledger.seq()),
+        (stream.ledger.last_seq(&subject), stream.ledger.seq),
         (2, 2)
     );
 }

@@ -16,14 +16,6 @@ pub struct UseCounter {
     sockets: AtomicU32,
 }
 
-/// The counts at a moment.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct UseCounts {
-    pub(super) requests: u64,
-    pub(super) network: Option<CoarseNetwork>,
-    pub(super) has_sockets: bool,
-}
-
 impl UseCounter {
     /// Counts a request from a network.
     pub fn count(&self, network: CoarseNetwork) {
@@ -38,12 +30,11 @@ impl UseCounter {
         SocketUse(Arc::clone(self))
     }
 
-    pub(super) fn counts(&self) -> UseCounts {
-        UseCounts {
-            requests: self.requests.load(Ordering::Acquire),
-            network: CoarseNetwork::from_bits(self.network.load(Ordering::Relaxed)),
-            has_sockets: self.sockets.load(Ordering::Relaxed) > 0,
-        }
+    /// The requests at a moment, the network of the last one, and whether sockets are open.
+    pub(super) fn counts(&self) -> (u64, Option<CoarseNetwork>, bool) {
+        let requests = self.requests.load(Ordering::Acquire);
+        let network = CoarseNetwork::from_bits(self.network.load(Ordering::Relaxed));
+        (requests, network, self.sockets.load(Ordering::Relaxed) > 0)
     }
 }
 

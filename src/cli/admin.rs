@@ -90,8 +90,8 @@ impl AdminClient {
             format!("no service answers on {address}; --admin names its admin address")
         })?;
         let mut sender = handshake(stream).await?;
-        let mut request = Request::builder().method(method).uri(path);
-        request = request.header("host", address.to_string());
+        let request = Request::builder().method(method).uri(path);
+        let mut request = request.header("host", address.to_string());
         if let Some(token) = token {
             request = request.header("authorization", format!("Bearer {token}"));
         }

@@ -35,12 +35,9 @@ pub(super) struct Demo<'a> {
 
 type RunningDays<'a> = FuturesUnordered<BoxFuture<'a, anyhow::Result<Summary>>>;
 
-/// The race days of a date that earlier runs started.
-struct EarlierDays {
-    days: Vec<(RaceDay, Pace)>,
-    /// The day after these; `None` when the race numbers are used up.
-    next: Option<RaceDay>,
-}
+/// The race days of a date that earlier runs started, and the one after these; `None` when the race numbers are used
+/// up.
+type EarlierDays = (Vec<(RaceDay, Pace)>, Option<RaceDay>);
 
 impl Demo<'_> {
     pub(super) async fn run(&self) -> anyhow::Result<()> {
@@ -57,7 +54,7 @@ impl Demo<'_> {
         let mut dates = self.unfinished_dates()?;
         dates.insert(yesterday);
         for date in dates.into_iter().filter(|date| *date < today) {
-            let EarlierDays { days, next } = self.earlier_days(date).await?;
+            let (days, next) = self.earlier_days(date).await?;
             if let (true, Some(day)) = (date == yesterday && days.is_empty(), next) {
                 let midnight = self.app.clock.midnight(date);
                 self.play(day, day.as_in_life(midnight), running).await?;
@@ -73,7 +70,7 @@ impl Demo<'_> {
         let clock = &self.app.clock;
         let today = clock.today();
         let midnight = clock.midnight(RacingDate::from(today.civil() + 1.day()));
-        let EarlierDays { days, mut next } = self.earlier_days(today).await?;
+        let (days, mut next) = self.earlier_days(today).await?;
         let mut next_at = Timestamp::now();
         for (day, pace) in days {
             tracing::info!(date = %today, zone = clock.zone, "simulated racing resumed");
@@ -126,7 +123,7 @@ impl Demo<'_> {
             }
             next = day.more();
         }
-        Ok(EarlierDays { days, next })
+        Ok((days, next))
     }
 
     /// The dates with a scheduled meeting at a simulated venue.

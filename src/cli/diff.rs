@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -68,7 +68,7 @@ impl Diff {
     ///
     /// # Errors
     /// Returns [`WrongUse`] if the later place is not later, and [`NoService`](super::api_client::NoService).
-    pub(super) async fn run(self) -> anyhow::Result<()> {
+    pub(super) async fn run(self) -> Result<()> {
         let mut client = ApiClient::new(&self.access)?;
         let before = client.seq_of(Some(&self.before)).await?;
         let after = client.seq_of(Some(&self.after)).await?;
@@ -128,11 +128,7 @@ impl Diff {
 }
 
 /// The resources that the events after one up to another may have changed.
-async fn changed(
-    client: &mut ApiClient,
-    before: u64,
-    after: u64,
-) -> anyhow::Result<BTreeSet<String>> {
+async fn changed(client: &mut ApiClient, before: u64, after: u64) -> Result<BTreeSet<String>> {
     let mut resources = BTreeSet::new();
     let mut next = format!("/api/v1/changes?after={before}");
     loop {
@@ -154,10 +150,7 @@ async fn changed(
 }
 
 /// Reads a page of a resource, and makes `path` that of the next one. `None` if there is none.
-async fn page(
-    client: &mut ApiClient,
-    path: &mut String,
-) -> anyhow::Result<Option<Map<String, Value>>> {
+async fn page(client: &mut ApiClient, path: &mut String) -> Result<Option<Map<String, Value>>> {
     let this = std::mem::take(path);
     if this.is_empty() {
         return Ok(None);

@@ -10,7 +10,7 @@ use jiff::SignedDuration;
 use super::WrongConfiguration;
 use super::keys::parse_duration;
 use super::secret::{SMTP_VARIABLE, read_secret};
-use crate::mail::{Folder, Mailing, Sender, Smtp, Transport};
+use crate::mail::{Mailing, Sender, Smtp, Transport};
 use crate::public_url::PublicUrl;
 
 /// No server replies in less; with more, a mail that a crash interrupted would wait for hours.
@@ -63,7 +63,7 @@ impl MailFlags {
     pub(super) fn dev(&self, folder: &Path) -> Result<Mailing, WrongConfiguration> {
         self.public_url()?;
         let dev_sender = || Sender::parse(DEV_SENDER);
-        let to_folder = || Transport::Folder(Folder(folder.to_owned()));
+        let to_folder = || Transport::Folder(folder.to_owned());
         Ok(Mailing {
             transport: self.smtp()?.map_or_else(to_folder, Transport::Smtp),
             from: self.from()?.map_or_else(dev_sender, Ok)?,

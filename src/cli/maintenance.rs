@@ -80,7 +80,7 @@ impl MaintenanceCommand {
 }
 
 fn list(commands: &AccountCommands, now: Moment, as_json: bool) {
-    let ledger = commands.ledger().borrow();
+    let ledger = commands.ledger.borrow();
     let known = ledger.record.maintenance.iter();
     if as_json {
         return known.for_each(|known| result(json!(known)));

@@ -112,15 +112,9 @@ async fn load(log: &Log, data: PathBuf, secret: &SnapshotSecret) -> anyhow::Resu
 
 /// A snapshot as a row of the table.
 fn line(snapshot: &Value) -> String {
-    let text = |key: &str| snapshot[key].as_str().unwrap_or_default().to_owned();
+    let text = |key: &str| snapshot[key].as_str().unwrap_or_default();
     let number = |key: &str| snapshot[key].as_u64().unwrap_or_default();
-    format!(
-        "{}: event {}, {} bytes in {} parts, schema {}, of {}",
-        text("name"),
-        number("seq"),
-        number("bytes"),
-        number("parts"),
-        number("schema"),
-        text("written_at"),
-    )
+    let [name, written_at] = ["name", "written_at"].map(text);
+    let [seq, bytes, parts, schema] = ["seq", "bytes", "parts", "schema"].map(number);
+    format!("{name}: event {seq}, {bytes} bytes in {parts} parts, schema {schema}, of {written_at}")
 }

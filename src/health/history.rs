@@ -23,7 +23,8 @@ pub(crate) struct History {
     /// The time of the latest sample.
     now: Option<Timestamp>,
     totals: Totals,
-    minutes: VecDeque<Minute>,
+    /// The minutes with samples, oldest first: at most [`MINUTES_MAX`], the latest one included.
+    pub(crate) minutes: VecDeque<Minute>,
     /// Those since the start.
     pub(crate) incidents: Incidents,
     /// The latest incident of each kind that is in the log, as it is there, and since when.
@@ -94,11 +95,6 @@ impl History {
         for condition in &sample.conditions {
             self.note(now, *condition);
         }
-    }
-
-    /// The minutes with samples, oldest first: at most [`MINUTES_MAX`], the latest one included.
-    pub(crate) fn minutes(&self) -> impl Iterator<Item = &Minute> {
-        self.minutes.iter()
     }
 
     /// The incidents that the log may lack at a time: those that have lasted for a while, and those that are over. What
@@ -350,7 +346,7 @@ mod tests {
                 *minute = (minute.0 + requests, minute.1.max(sockets));
                 let hour = latest.div_euclid(60) - (MINUTES_MAX as i64 - 1);
                 expected = expected.split_off(&hour);
-                let found: Vec<_> = history.minutes().map(|m| {
+                let found: Vec<_> = history.minutes.iter().map(|m| {
                     let minute = m.time.timestamp().as_second() - at(0).as_second();
                     (minute / 60, (m.requests, m.sockets))
                 }).collect();

@@ -8,7 +8,6 @@ use tokio::sync::watch;
 
 use super::sources::{SourceHealth, Sources};
 use crate::log::ConnectionStatus;
-use crate::metrics::label_values;
 use crate::projector::{Phase, Status};
 
 /// Views that were not known for this long to reflect the whole log are stale.
@@ -16,19 +15,18 @@ pub const STALE_AFTER: Duration = Duration::from_secs(10);
 /// After this long the feed is down.
 const DOWN_AFTER: Duration = Duration::from_secs(30);
 
-label_values! {
-    /// Whether the feed receives what happens.
-    #[derive(Serialize, JsonSchema)]
-    #[serde(rename_all = "lowercase")]
-    #[schemars(rename = "FeedState")]
-    pub enum Liveness {
-        /// Within the last 10 seconds, the views were known to reflect the whole log.
-        Live = "live",
-        /// Not for 10 seconds, or the log cannot be reached.
-        Stale = "stale",
-        /// Not for 30 seconds.
-        Down = "down",
-    }
+/// Whether the feed receives what happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema, strum::IntoStaticStr)]
+#[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase", const_into_str)]
+#[schemars(rename = "FeedState")]
+pub enum Liveness {
+    /// Within the last 10 seconds, the views were known to reflect the whole log.
+    Live,
+    /// Not for 10 seconds, or the log cannot be reached.
+    Stale,
+    /// Not for 30 seconds.
+    Down,
 }
 
 impl Liveness {

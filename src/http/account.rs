@@ -127,7 +127,7 @@ fn keys_of(app: &App, entry: &KeyEntry) -> Vec<ListedKey> {
     let valid = keys.filter(|(_, key)| key.is_valid(now));
     let text = |moment: Option<Moment>| moment.map_or(String::new(), |moment| moment.to_string());
     let row = |(id, key): (KeyId, &Key)| {
-        let found = app.keys.uses().get(id, now);
+        let found = app.keys.uses.get(id, now);
         ListedKey {
             key_id: id.to_string(),
             name: key.name.to_string(),

@@ -306,7 +306,7 @@ impl App {
         entry.meter.take().map_err(|exceeded| {
             self.metrics.limited(exceeded.period);
             let name = entry.meter.plan.name.as_str();
-            let (limit, period) = (exceeded.status.limit, exceeded.period.as_str());
+            let (limit, period) = (exceeded.status.limit, exceeded.period.into_str());
             ApiError::RateLimitExceeded {
                 message: format!("The plan {name:?} allows {limit} requests a {period}"),
                 retry_after: exceeded.retry_after,

@@ -8,7 +8,7 @@ use axum::extract::Request;
 use axum::routing::MethodRouter;
 
 use super::state::App;
-use crate::metrics::{KnownMethod, RouteMetrics};
+use crate::metrics::{KnownMethod, OTHER, RouteMetrics};
 
 /// The paths of the public address, by their templates: a router that knows which templates it has.
 #[derive(Debug, Default)]
@@ -59,7 +59,7 @@ impl Routes {
         }
         let table = RouteTable {
             templates,
-            unknown: RouteMetrics::of_unknown_paths(),
+            unknown: RouteMetrics::new(OTHER),
         };
         (self.router, table)
     }

@@ -31,6 +31,9 @@ impl ViewsState {
     pub(super) fn set_headers(self, headers: &mut HeaderMap) {
         let seq = headers.entry(RAILBIRD_SEQ);
         seq.or_insert_with(|| self.seq.into());
-        headers.insert(RAILBIRD_FEED, HeaderValue::from_static(self.feed.as_str()));
+        headers.insert(
+            RAILBIRD_FEED,
+            HeaderValue::from_static(self.feed.into_str()),
+        );
     }
 }

@@ -12,8 +12,8 @@ use crate::limits::plans::Plan;
 #[derive(Debug)]
 pub struct Meter {
     pub plan: Arc<Plan>,
-    minute: Option<PeriodQuota>,
-    day: Option<PeriodQuota>,
+    /// By [`Period`].
+    quotas: [Option<PeriodQuota>; 2],
     start: Instant,
 }
 
@@ -30,18 +30,13 @@ pub struct RateLimitStatus {
 
 /// The period of a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
-#[strum(serialize_all = "lowercase")]
+#[strum(serialize_all = "lowercase", const_into_str)]
 pub enum Period {
     Minute,
     Day,
 }
 
 impl Period {
-    /// The name of the period.
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
-
     fn duration(self) -> Duration {
         match self {
             Self::Minute => Duration::from_secs(60),
@@ -86,8 +81,10 @@ impl Meter {
             })
         };
         Self {
-            minute: quota(Period::Minute, plan.requests_per_minute),
-            day: quota(Period::Day, plan.requests_per_day),
+            quotas: [
+                quota(Period::Minute, plan.requests_per_minute),
+                quota(Period::Day, plan.requests_per_day),
+            ],
             plan,
             start: Instant::now(),
         }
@@ -99,7 +96,7 @@ impl Meter {
     /// # Errors
     /// Returns [`Exceeded`] if nothing remains; if that is so for both limits, the one with the longer wait.
     pub fn take(&self) -> Result<Option<RateLimitStatus>, Exceeded> {
-        if self.minute.is_none() && self.day.is_none() {
+        if self.quotas.iter().all(Option::is_none) {
             return Ok(None);
         }
         self.take_at(self.start.elapsed())
@@ -107,24 +104,21 @@ impl Meter {
 
     /// The use of the limit of a period; `None` without a limit. Counts nothing.
     pub fn usage(&self, period: Period) -> Option<Usage> {
-        let quota = match period {
-            Period::Minute => self.minute.as_ref(),
-            Period::Day => self.day.as_ref(),
-        };
+        let quota = self.quotas[period as usize].as_ref();
         quota.map(|quota| quota.usage(self.start.elapsed()))
     }
 
     /// Counts a request at a time since the start.
     fn take_at(&self, now: Duration) -> Result<Option<RateLimitStatus>, Exceeded> {
         let take = |quota: &PeriodQuota| quota.take(now);
-        let minute = self.minute.as_ref().map(take).transpose();
         // A request that exceeds the minute is not counted to the day.
-        let minute = minute.map_err(|exceeded| {
-            let day = self.day.as_ref().and_then(|day| day.exceeded(now));
-            day.filter(|day| day.retry_after > exceeded.retry_after)
-                .unwrap_or(exceeded)
+        let [minute, day] = self.quotas.each_ref().map(Option::as_ref);
+        let minute = minute.map(take).transpose().map_err(|exceeded| {
+            let of_day = day.and_then(|day| day.exceeded(now));
+            let is_later = |of_day: &Exceeded| of_day.retry_after > exceeded.retry_after;
+            of_day.filter(is_later).unwrap_or(exceeded)
         })?;
-        let day = self.day.as_ref().map(take).transpose()?;
+        let day = day.map(take).transpose()?;
         let both = minute.into_iter().chain(day);
         Ok(both.min_by_key(|status| status.remaining))
     }
@@ -141,10 +135,9 @@ struct PeriodQuota {
 
 impl PeriodQuota {
     fn take(&self, now: Duration) -> Result<RateLimitStatus, Exceeded> {
-        match self.gcra.take(&self.bucket, now) {
-            Ok(remaining) => Ok(self.status(remaining)),
-            Err(wait) => Err(self.exceeded_for(wait)),
-        }
+        let taken = self.gcra.take(&self.bucket, now);
+        let taken = taken.map(|remaining| self.status(remaining));
+        taken.map_err(|wait| self.exceeded_for(wait))
     }
 
     fn usage(&self, now: Duration) -> Usage {

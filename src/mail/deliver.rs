@@ -16,7 +16,7 @@ use super::text::MailText;
 use super::transport::Delivery;
 use crate::accounts::{
     AccountCommands, AccountEvent, AccountSubject, Actor, Fact, Holder, Ledger, Mail,
-    MailAttempted, MailDelivered, MailFailed, MailId, SealedEmail, SubscriptionId, new_link, now,
+    MailAttempted, MailDelivered, MailFailed, MailId, Subscription, SubscriptionId, new_link, now,
     random_secret,
 };
 use crate::log::LogError;
@@ -51,8 +51,7 @@ pub(super) struct PendingMail {
     last_seq: u64,
     /// The number of the attempt that is due.
     attempt: u32,
-    generation: u32,
-    email: SealedEmail,
+    subscription: Subscription,
     plan: Text,
 }
 
@@ -78,8 +77,7 @@ impl PendingMail {
             mail: mail.clone(),
             last_seq: ledger.last_seq(&AccountSubject::Mail(mail_id.clone())),
             attempt: mail.attempts + 1,
-            generation: subscription.generation,
-            email: subscription.email.clone(),
+            subscription: subscription.clone(),
             plan: ledger.account(&holder)?.plan.clone(),
         })
     }
@@ -112,9 +110,9 @@ impl DeliveryContext {
 
     /// Connects before it records an attempt: an unreachable server costs none.
     async fn send(&self, pending: PendingMail) -> ServerOutcome {
-        let book = self.commands.book();
-        let subscription = &pending.mail.subscription_id;
-        let opening = book.open(subscription, pending.generation, &pending.email);
+        let book = &self.commands.book;
+        let (id, of) = (&pending.mail.subscription_id, &pending.subscription);
+        let opening = book.open(id, of.generation, &of.email);
         let address = match opening.await {
             Ok(address) => address,
             Err(error) => {
@@ -136,7 +134,7 @@ impl DeliveryContext {
                 Some(Ok(()))
             }
             Err(error) => {
-                metrics::MAILS_FAILED.increment(error.reason.as_str());
+                metrics::MAILS_FAILED.increment(error.reason.into_str());
                 Some(Err(error))
             }
         }
@@ -180,7 +178,7 @@ impl DeliveryContext {
     async fn record_failure(&self, pending: &PendingMail, seq: u64, error: &DeliveryError) {
         let begun_at = pending.mail.begun_at;
         let is_final = error.is_final || schedule::is_expired(begun_at, Timestamp::now());
-        metrics::MAILS_FAILED.increment(error.reason.as_str());
+        metrics::MAILS_FAILED.increment(error.reason.into_str());
         let failed = MailFailed {
             mail_id: pending.mail_id.clone(),
             attempt: pending.attempt,

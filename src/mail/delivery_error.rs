@@ -1,38 +1,37 @@
 //! [`DeliveryError`]: why a mail was not delivered, with secrets removed.
 
 use events::Text;
-
-use crate::metrics::label_values;
+use strum::{IntoStaticStr, VariantNames};
 
 /// Longer words of a reply are removed: the secret of a key is longer, and so is the token of a link.
 const WORD_BYTES_MAX: usize = 31;
 /// The length at which a reply is cut, so that it fits into a [`Text`] with the reason in front.
 const DETAIL_BYTES_MAX: usize = 200;
 
-label_values! {
-    /// The class of a delivery error: the label of a metric.
-    pub enum FailureReason {
-        Unreachable = "unreachable",
-        Timeout = "timeout",
-        /// The server does not offer TLS, or its certificate is not trusted.
-        Tls = "tls",
-        /// The server rejected it.
-        Login = "login",
-        /// The connection was closed early, or the reply is not SMTP.
-        CutOff = "cut_off",
-        /// The server replied that it takes no mail for the recipient now.
-        MailboxDeferred = "mailbox_deferred",
-        /// The server replied with another temporary error.
-        Deferred = "deferred",
-        /// The server replied with a permanent error.
-        Refused = "refused",
-        NotWritten = "not_written",
-    }
+/// The class of a delivery error: the label of a metric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "snake_case", const_into_str)]
+pub enum FailureReason {
+    Unreachable,
+    Timeout,
+    /// The server does not offer TLS, or its certificate is not trusted.
+    Tls,
+    /// The server rejected it.
+    Login,
+    /// The connection was closed early, or the reply is not SMTP.
+    CutOff,
+    /// The server replied that it takes no mail for the recipient now.
+    MailboxDeferred,
+    /// The server replied with another temporary error.
+    Deferred,
+    /// The server replied with a permanent error.
+    Refused,
+    NotWritten,
 }
 
 /// A mail was not delivered. The error can be logged: it contains no address, key or link.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{}{}{detail}", reason.as_str(), if detail.is_empty() { "" } else { ": " })]
+#[error("{}{}{detail}", reason.into_str(), if detail.is_empty() { "" } else { ": " })]
 pub struct DeliveryError {
     pub reason: FailureReason,
     /// Whether another attempt is pointless.
@@ -77,7 +76,7 @@ mod tests {
     #[test]
     fn the_ledger_knows_the_reason_that_is_the_recipients() {
         let reason = FailureReason::MailboxDeferred;
-        assert_eq!(reason.as_str(), MAILBOX_DEFERRED);
+        assert_eq!(reason.into_str(), MAILBOX_DEFERRED);
         let error = DeliveryError::new(reason, "450 later");
         assert!(error.text().as_str().starts_with(MAILBOX_DEFERRED));
     }

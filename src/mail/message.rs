@@ -39,6 +39,7 @@ pub(super) fn message(
     const INFALLIBLE: &str = "writing to a string cannot fail";
     let plain = Plain { mail }.render().expect(INFALLIBLE);
     let html = Html { mail }.render().expect(INFALLIBLE);
+    let auto_submitted = HeaderValue::new(AUTO_SUBMITTED, "auto-generated".to_owned());
     Message::builder()
         .from(from.0.clone())
         .to(Mailbox::new(None, to))
@@ -46,10 +47,7 @@ pub(super) fn message(
         .message_id(Some(format!("<{mail_id}.{attempt}@{}>", from.domain())))
         .date_now()
         // RFC 3834: prevents automatic replies.
-        .raw_header(HeaderValue::new(
-            AUTO_SUBMITTED,
-            "auto-generated".to_owned(),
-        ))
+        .raw_header(auto_submitted)
         .multipart(MultiPart::alternative_plain_html(plain, html))
         .expect("the message has a sender and a recipient")
 }

@@ -5,7 +5,6 @@
 
 mod deliver;
 mod delivery_error;
-mod folder;
 mod message;
 mod outbox;
 mod schedule;
@@ -15,7 +14,6 @@ mod text;
 mod transport;
 
 pub use delivery_error::{DeliveryError, FailureReason};
-pub use folder::Folder;
 pub use outbox::Outbox;
 pub use settings::{Mailing, Sender};
 pub use smtp::Smtp;

@@ -56,7 +56,7 @@ impl Outbox {
         url: PublicUrl,
     ) -> Self {
         Self {
-            ledger: commands.ledger().clone(),
+            ledger: commands.ledger.clone(),
             context: Arc::new(DeliveryContext {
                 commands,
                 mailing,

@@ -1,13 +1,16 @@
 //! [`Transport`]: a mail server or a folder.
 
+use std::fs;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use derive_more::Display;
 use lettre::Message;
 
-use super::delivery_error::DeliveryError;
-use super::folder::Folder;
+use super::delivery_error::{DeliveryError, FailureReason};
 use super::smtp::{Smtp, SmtpSession};
+use crate::atomic_file;
 
 /// The time limit for writing a file.
 const FOLDER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -16,9 +19,9 @@ const FOLDER_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Debug, Display, Clone)]
 pub enum Transport {
     Smtp(Smtp),
-    /// A folder; nothing is sent.
-    #[display("{}", _0.0.display())]
-    Folder(Folder),
+    /// A folder with a file for each mail, readable by this user alone; nothing is sent.
+    #[display("{}", _0.display())]
+    Folder(PathBuf),
 }
 
 impl Transport {
@@ -42,19 +45,15 @@ impl Transport {
 /// An open transport, for one mail.
 pub(super) enum Delivery {
     Smtp(Box<SmtpSession>),
-    Folder(Folder),
+    Folder(PathBuf),
 }
 
 impl Delivery {
     /// Sends a mail; in a folder, to a file of this name.
-    pub(super) async fn send(
-        &mut self,
-        mail: &Message,
-        file_name: &str,
-    ) -> Result<(), DeliveryError> {
+    pub(super) async fn send(&mut self, mail: &Message, name: &str) -> Result<(), DeliveryError> {
         match self {
             Self::Smtp(session) => session.send(mail).await,
-            Self::Folder(folder) => folder.write(file_name, &mail.formatted()),
+            Self::Folder(folder) => write(folder, name, &mail.formatted()),
         }
     }
 
@@ -63,4 +62,12 @@ impl Delivery {
             session.quit().await;
         }
     }
+}
+
+/// Writes a mail to a folder, atomically.
+fn write(folder: &Path, name: &str, mail: &[u8]) -> Result<(), DeliveryError> {
+    let mut builder = fs::DirBuilder::new();
+    let created = builder.recursive(true).mode(0o700).create(folder);
+    let written = created.and_then(|()| atomic_file::replace(&folder.join(name), mail));
+    written.map_err(|error| DeliveryError::new(FailureReason::NotWritten, &error.to_string()))
 }

@@ -40,8 +40,7 @@ impl DurationHistogram {
         let mut all = ALL.lock();
         let is_this =
             |known: &&Arc<Self>| (known.settings.name, known.value) == (settings.name, value);
-        let known = all.iter().find(is_this);
-        if let Some(known) = known {
+        if let Some(known) = all.iter().find(is_this) {
             return Arc::clone(known);
         }
         let counts = (0..=settings.buckets.len()).map(|_| AtomicU64::new(0));

@@ -25,7 +25,7 @@ const PROBES: &str = "railbird_probes_total";
 
 /// What is counted in place of a path, a method or a status that the service does not have: each of its own would let
 /// clients make any number of series.
-const OTHER: &str = "other";
+pub(crate) const OTHER: &str = "other";
 /// The methods that the service has, and [`OTHER`].
 const METHODS: [&str; 5] = ["GET", "HEAD", "POST", "OPTIONS", OTHER];
 const GET: usize = 0;
@@ -68,11 +68,6 @@ impl RouteMetrics {
     /// A route of probes: they say nothing of what clients get, and are counted apart.
     pub(crate) fn of_probe(route: &'static str) -> Self {
         Self::begin(route, None)
-    }
-
-    /// The paths that the service does not have.
-    pub(crate) fn of_unknown_paths() -> Self {
-        Self::new(OTHER)
     }
 
     fn begin(route: &'static str, durations: Option<Arc<DurationHistogram>>) -> Self {

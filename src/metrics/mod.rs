@@ -19,7 +19,7 @@ use projections::Tally;
 
 use self::histogram::{DurationHistogram, HistogramSettings};
 pub use self::http::HttpMetrics;
-pub(crate) use self::http::{KnownMethod, RouteMetrics};
+pub(crate) use self::http::{KnownMethod, OTHER, RouteMetrics};
 pub(crate) use self::sources::{races_due, sources, sources_alive};
 
 static HANDLE: OnceLock<PrometheusHandle> = OnceLock::new();
@@ -155,30 +155,6 @@ impl LabeledCounter {
         counter!(self.0, self.1 => value).increment(count);
     }
 }
-
-/// Declares an enum whose values are the values of a label.
-macro_rules! label_values {
-    ($(#[$meta:meta])* $visible:vis enum $name:ident { $($(#[$doc:meta])* $value:ident = $text:literal,)+ }) => {
-        $(#[$meta])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        $visible enum $name {
-            $($(#[$doc])* $value,)+
-        }
-
-        impl $name {
-            /// Every value, as in metrics, lists and logs.
-            $visible const LABELS: &[&str] = &[$($text),+];
-
-            /// The value as in [`Self::LABELS`].
-            $visible fn as_str(self) -> &'static str {
-                match self {
-                    $(Self::$value => $text,)+
-                }
-            }
-        }
-    };
-}
-pub(crate) use label_values;
 
 /// A metric without its labels.
 fn name(metric: &'static str) -> &'static str {

@@ -120,16 +120,7 @@ impl TlsServer {
     /// Returns why the files cannot be used. The certificate before stays in use.
     pub async fn renew(&self) -> anyhow::Result<()> {
         let fingerprint = self.current.0.read().fingerprint;
-        let renewed = self.reload(fingerprint).await?;
-        if let Some(renewed) = renewed {
-            self.use_renewed(renewed);
-        }
-        Ok(())
-    }
-
-    fn use_renewed(&self, renewed: Certificate) {
-        tracing::info!(expires = %renewed.expires, "the TLS certificate was renewed");
-        *self.current.0.write() = renewed;
+        self.reload(fingerprint).await.map(drop)
     }
 
     /// Uses the files when they change, and warns before the certificate expires, until dropped.
@@ -153,11 +144,8 @@ impl TlsServer {
             }
             sleep(RELOAD_INTERVAL).await;
             match self.reload(certificate.fingerprint).await {
-                Ok(None) => (seen, reported) = (None, None),
-                Ok(Some(renewed)) => {
-                    self.use_renewed(renewed);
-                    (seen, reported, warned_at) = (None, None, None);
-                }
+                Ok(false) => (seen, reported) = (None, None),
+                Ok(true) => (seen, reported, warned_at) = (None, None, None),
                 // The files may be half renewed: only an error that stays is one.
                 Err(error) => {
                     let error = Some(format!("{error:#}"));
@@ -175,13 +163,20 @@ impl TlsServer {
     }
 
     /// The certificate in the files, if it is not that with this fingerprint.
-    async fn reload(&self, fingerprint: blake3::Hash) -> anyhow::Result<Option<Certificate>> {
+    /// Reads the files, and uses them if they differ from those of the fingerprint. Returns whether they do.
+    async fn reload(&self, fingerprint: blake3::Hash) -> anyhow::Result<bool> {
         let files = self.files.clone();
         let crypto = Arc::clone(self.config.crypto_provider());
         let read = spawn_blocking(move || files.read(&crypto)).await;
         // The task fails only if the process ends, and then there is nothing to renew.
         let read = read.ok().transpose()?;
-        Ok(read.filter(|read| read.fingerprint != fingerprint))
+        let renewed = read.filter(|read| read.fingerprint != fingerprint);
+        let is_renewed = renewed.is_some();
+        if let Some(renewed) = renewed {
+            tracing::info!(expires = %renewed.expires, "the TLS certificate was renewed");
+            *self.current.0.write() = renewed;
+        }
+        Ok(is_renewed)
     }
 }
 

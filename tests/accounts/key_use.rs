@@ -166,7 +166,7 @@ async fn use_is_added_up_over_replicas_and_restarts() {
             let found = railbird
                 .app
                 .keys
-                .uses()
+                .uses
                 .get(key_id, jiff::Timestamp::now().into());
             found.map(|found| (found.requests, found.network.to_string()))
         };
@@ -186,7 +186,7 @@ async fn use_is_added_up_over_replicas_and_restarts() {
         let found = again
             .app
             .keys
-            .uses()
+            .uses
             .get(key_id, jiff::Timestamp::now().into());
         found.is_some_and(|found| found.requests == 12)
     })

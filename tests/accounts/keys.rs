@@ -417,7 +417,7 @@ impl Subscriber {
         let log = nats.log().await;
         let email = Email::parse(EMAIL).unwrap();
         let commands = AccountCommands::at_end(log, Actor::Service).await.unwrap();
-        let id = commands.book().id_of(&email).await.unwrap();
+        let id = commands.book.id_of(&email).await.unwrap();
         let subscribed = commands.subscribe(&email, text("standard"), false);
         subscribed.await.unwrap();
         Self { id }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use async_nats::{HeaderMap, Request};
 use railbird::log::{NatsConfig, Replicas};
-use railbird::mail::{Folder, Mailing, Sender, Transport};
+use railbird::mail::{Mailing, Sender, Transport};
 use serde_json::Value;
 use tokio::time::timeout;
 
@@ -55,7 +55,7 @@ fn has_mail(mails: &Path, email: &str) -> bool {
 
 /// A service on all servers, which writes its mails to a folder.
 async fn serve(cluster: &Cluster, mails: &Path) -> Railbird {
-    let transport = Transport::Folder(Folder(mails.join("mail")));
+    let transport = Transport::Folder(mails.join("mail"));
     Railbird::start_with(cluster.server(0), |config| {
         config.nats = NatsConfig {
             replicas: Replicas::parse("3").unwrap(),

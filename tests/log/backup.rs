@@ -649,7 +649,7 @@ async fn a_subscriber_who_was_forgotten_after_the_backup_stays_forgotten() {
     let email = Email::parse("rail.bird@racing.example").unwrap();
     let plan = events::Text::parse("default").unwrap();
     commands.subscribe(&email, plan, true).await.unwrap();
-    let id = commands.book().id_of(&email).await.unwrap();
+    let id = commands.book.id_of(&email).await.unwrap();
     let backup = backup(&nats).await;
     commands.forget(id.clone()).await.unwrap();
     let has_address = async || {

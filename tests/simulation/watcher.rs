@@ -72,7 +72,7 @@ impl Watcher {
             let seq = status.seq;
             return Err(format!("the views are live at {seq}, before event {log}"));
         }
-        let seq = self.health.ledger.borrow().seq();
+        let seq = self.health.ledger.borrow().seq;
         if self.health.keys.is_complete() && seq < keys && !model.has_lost_accounts {
             return Err(format!(
                 "keys are accepted as of {seq}, before event {keys}"

@@ -75,9 +75,8 @@ impl BoardTerminal {
             now: Timestamp::now(),
             colours: self.colours,
         };
-        self.terminal
-            .draw(|frame| frame.render_widget(&view, frame.area()))?;
-        Ok(())
+        let drawn = (self.terminal).draw(|frame| frame.render_widget(&view, frame.area()));
+        drawn.map(drop)
     }
 }
 

@@ -52,10 +52,7 @@ impl<'a> MarketMessage<'a> {
 }
 
 /// Parses JSON, and counts the names in it that are not read.
-fn parse<'a, T: Deserialize<'a>>(
-    json: &'a [u8],
-    omitted: &mut Omitted,
-) -> Result<T, serde_json::Error> {
+fn parse<'a, T: Deserialize<'a>>(json: &'a [u8], omitted: &mut Omitted) -> serde_json::Result<T> {
     let mut deserializer = serde_json::Deserializer::from_slice(json);
     let value = serde_ignored::deserialize(&mut deserializer, |path| {
         let value = match &path {

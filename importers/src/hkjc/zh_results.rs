@@ -69,7 +69,7 @@ impl ReadRows for ZhResults {
         "date", "venue", "race_no", "race_name", "place", "horse_name", "jockey", "trainer", "finish_time", "win_odds",
     ];
 
-    fn begin(&mut self, file: &Location, table: CsvTable) -> CsvTable {
+    fn begin(&mut self, file: &Location, _table: &mut CsvTable) {
         let mut parts = RaceParts::default();
         let opened = open(&file.file, Self::REQUIRED).into_iter();
         for (line, cells) in opened.flat_map(|(_, rows)| rows) {
@@ -80,7 +80,6 @@ impl ReadRows for ZhResults {
             }
         }
         self.parts = parts.finish();
-        table
     }
 
     fn row(&mut self, cells: &Cells, out: &mut LineItems) -> Result<()> {

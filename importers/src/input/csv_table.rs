@@ -21,7 +21,8 @@ const RECORD_LINES_MAX: usize = 8;
 pub(crate) struct CsvTable {
     lines: Lines<Box<dyn BufRead + Send>>,
     pub(crate) columns: Arc<Columns>,
-    one_row_per_line: bool,
+    /// Reads each line as a row. A quote is an ordinary character where the commas of a line make a whole row.
+    pub(crate) one_row_per_line: bool,
 }
 
 impl CsvTable {
@@ -54,12 +55,6 @@ impl CsvTable {
             columns: Arc::new(columns),
             one_row_per_line: false,
         })
-    }
-
-    /// Reads each line as a row. A quote is an ordinary character where the commas of a line make a whole row.
-    pub(crate) fn one_row_per_line(mut self) -> Self {
-        self.one_row_per_line = true;
-        self
     }
 
     fn record(&mut self, line: TextLine) -> Result<StringRecord> {
@@ -254,9 +249,8 @@ mod tests {
     #[test]
     fn with_one_row_per_line_quotes_are_ordinary_characters() {
         let text = b"a,b\n1,\"never closed\n2,\"closed\"\n\"3,4\",5\n6,also open\"\n";
-        let table = open(text, &["a", "b"])
-            .expect("a header")
-            .one_row_per_line();
+        let mut table = open(text, &["a", "b"]).expect("a header");
+        table.one_row_per_line = true;
         assert_eq!(
             shown(table),
             [

@@ -13,9 +13,7 @@ pub(crate) trait ReadRows: Send + 'static {
     const REQUIRED: &'static [&'static str];
 
     /// Begins a file.
-    fn begin(&mut self, _file: &Location, table: CsvTable) -> CsvTable {
-        table
-    }
+    fn begin(&mut self, _file: &Location, _table: &mut CsvTable) {}
 
     /// Reads a row.
     ///
@@ -60,8 +58,8 @@ impl<R: ReadRows> RowReader<R> {
             return Some(Box::new(self.row()?.into_iter()));
         }
         if let Some(path) = self.files.as_mut()?.next() {
-            let opened = open(&path, R::REQUIRED).map(|(file, rows)| {
-                let rows = self.reader.begin(&file, rows);
+            let opened = open(&path, R::REQUIRED).map(|(file, mut rows)| {
+                self.reader.begin(&file, &mut rows);
                 self.table = Some((file, rows));
             });
             return Some(Box::new(opened.err().into_iter()));

@@ -57,9 +57,10 @@ fn survey(paths: &[PathBuf]) -> (RpscrapeMeetings, RpscrapeHorses, FileParts) {
     let mut horses = RpscrapeHorses::default();
     let mut file_parts = FileParts::new();
     let tables = paths.iter().map(|path| rows::open(path, REQUIRED));
-    for (file, table) in tables.flatten() {
+    for (file, mut table) in tables.flatten() {
+        table.one_row_per_line = true;
         let mut parts = RaceParts::default();
-        for (line, cells) in table.one_row_per_line() {
+        for (line, cells) in table {
             let Ok(cells) = cells else { continue };
             if let Ok(race) = race(&cells) {
                 meetings.add(&race);
@@ -87,8 +88,8 @@ struct RpscrapeRaces {
 impl ReadRows for RpscrapeRaces {
     const REQUIRED: &'static [&'static str] = REQUIRED;
 
-    fn begin(&mut self, _file: &Location, table: CsvTable) -> CsvTable {
-        table.one_row_per_line()
+    fn begin(&mut self, _file: &Location, table: &mut CsvTable) {
+        table.one_row_per_line = true;
     }
 
     fn row(&mut self, cells: &Cells, out: &mut LineItems) -> Result<()> {

@@ -35,14 +35,14 @@ pub enum CommandError {
     UnknownKey(KeyId),
     #[error("key {key_id} was rotated before; rotate key {new_key_id}, which replaced it")]
     AlreadyRotated { key_id: KeyId, new_key_id: KeyId },
-    #[error("key {key_id} is {}; create a new key with `railbird keys issue --plan PLAN`", state.as_str())]
+    #[error("key {key_id} is {}; create a new key with `railbird keys issue --plan PLAN`", state.into_str())]
     KeyNotValid { key_id: KeyId, state: KeyState },
     /// The plan of a subscriber allows no more valid keys.
     #[error("the plan allows {keys_max} valid keys; revoke one first")]
     TooManyKeys { keys_max: usize },
     #[error("there is no subscription {0}; see `railbird keys subscriptions`")]
     UnknownSubscription(SubscriptionId),
-    #[error("the subscription is {}", .0.as_str())]
+    #[error("the subscription is {}", .0.into_str())]
     NotActive(SubscriptionState),
     /// The link was used, has expired, or never existed.
     #[error("the link does not work any more")]
@@ -120,8 +120,11 @@ pub(super) fn approve(ledger: &Ledger, subscription_id: SubscriptionId) -> Decis
     let Some(subscription) = ledger.subscription(&subscription_id) else {
         return Err(CommandError::UnknownSubscription(subscription_id));
     };
-    let ended_at = subscription.suppressed_at.or(subscription.forgotten_at);
-    if ended_at.is_some() {
+    if subscription
+        .suppressed_at
+        .or(subscription.forgotten_at)
+        .is_some()
+    {
         return Err(CommandError::NotActive(subscription.state()));
     }
     let revision = subscription.approval_revision + 1;
@@ -278,11 +281,10 @@ pub(super) fn check_overlaps(
 ) -> Result<(), CommandError> {
     let keys_max = keys_max * OVERLAP_FACTOR;
     let valid = ledger.keys_of(holder).filter(|(_, key)| key.is_valid(now));
-    if valid.count() < keys_max {
-        Ok(())
-    } else {
-        Err(CommandError::TooManyKeys { keys_max })
-    }
+    let is_room = valid.count() < keys_max;
+    is_room
+        .then_some(())
+        .ok_or(CommandError::TooManyKeys { keys_max })
 }
 
 /// Ends a subscription whose address is to be erased; `None` if it has ended.

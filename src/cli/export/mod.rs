@@ -5,7 +5,7 @@ mod journal;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, Result, bail};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use events::RacingDate;
@@ -94,7 +94,7 @@ impl Export {
     /// Returns [`WrongUse`] if there is no meeting, or the folder has another export,
     /// [`NoService`](super::api_client::NoService), and an error if the service rejects a request, or a file cannot be
     /// written.
-    pub(super) async fn run(self) -> anyhow::Result<()> {
+    pub(super) async fn run(self) -> Result<()> {
         let mut client = ApiClient::new(&self.access)?;
         let mut request = self.request;
         request.kinds.sort_unstable();
@@ -117,7 +117,7 @@ struct Exporter {
 }
 
 impl Exporter {
-    async fn run(mut self) -> anyhow::Result<()> {
+    async fn run(mut self) -> Result<()> {
         let request = self.journal.manifest.request.clone();
         let meetings = self.meetings(&request).await?;
         let total = meetings.len() * request.kinds.len();
@@ -141,7 +141,7 @@ impl Exporter {
     }
 
     /// The meetings that are exported, as of the export.
-    async fn meetings(&mut self, request: &ExportRequest) -> anyhow::Result<Vec<MeetingFacts>> {
+    async fn meetings(&mut self, request: &ExportRequest) -> Result<Vec<MeetingFacts>> {
         #[derive(Default, Deserialize)]
         struct MeetingPage {
             meetings: Vec<MeetingFacts>,
@@ -173,12 +173,7 @@ impl Exporter {
     }
 
     /// Saves the file of a meeting.
-    async fn export(
-        &mut self,
-        kind: ExportKind,
-        path: &str,
-        meeting: &MeetingFacts,
-    ) -> anyhow::Result<()> {
+    async fn export(&mut self, kind: ExportKind, path: &str, meeting: &MeetingFacts) -> Result<()> {
         let (date, venue) = (meeting.date, &meeting.venue_code);
         let resource = self.as_of(&format!("/api/v1/exports/{kind}/{date}/{venue}"));
         let media_type = self.journal.manifest.request.format.media_type();

@@ -8,7 +8,7 @@ mod source_statement;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Context;
+use anyhow::{Context, Result};
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Subcommand};
 use events::{Envelope, RaceNumber, RacingDate};
@@ -139,8 +139,9 @@ impl Format {
             && BetfairStream::find(paths).count() > 1
         {
             let reason = "a --speed other than max plays one file: run an import for each file to play them side by side";
-            let error = Cli::command().error(ErrorKind::ArgumentConflict, reason);
-            error.exit();
+            Cli::command()
+                .error(ErrorKind::ArgumentConflict, reason)
+                .exit();
         }
     }
 
@@ -158,7 +159,7 @@ impl Format {
 }
 
 impl Import {
-    pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
+    pub(super) async fn run(self) -> Result<ExitCode> {
         self.format.check();
         let speed = self.format.speed();
         let mut target = None;
@@ -237,11 +238,7 @@ struct Target {
 
 impl Target {
     /// Publishes the events that the log does not have.
-    async fn publish(
-        &mut self,
-        mut events: Vec<Envelope>,
-        summary: &mut Summary,
-    ) -> anyhow::Result<()> {
+    async fn publish(&mut self, mut events: Vec<Envelope>, summary: &mut Summary) -> Result<()> {
         if let Some(logged_races) = &mut self.logged_races {
             for reason in logged_races.refuse(&self.log, &mut events).await? {
                 summary.reject(reason);

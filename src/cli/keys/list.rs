@@ -36,7 +36,7 @@ pub(super) async fn print_subscriptions(
     emails: bool,
     as_json: bool,
 ) -> Result<(), CommandError> {
-    let ledger = commands.ledger().borrow().clone();
+    let ledger = commands.ledger.borrow().clone();
     let mut all: Vec<_> = ledger.subscriptions().collect();
     all.sort_by_key(|(_, subscription)| subscription.requested_at);
     let mut rows = Vec::new();
@@ -44,7 +44,7 @@ pub(super) async fn print_subscriptions(
         let mut row = subscription_row(&ledger, id, subscription);
         if emails {
             let (generation, email) = (subscription.generation, &subscription.email);
-            let email = commands.book().open(id, generation, email).await?;
+            let email = commands.book.open(id, generation, email).await?;
             row["email"] = email.map_or(Value::Null, |email| email.reveal().into());
         }
         rows.push(row);
@@ -62,12 +62,12 @@ fn subscription_row(ledger: &Ledger, id: &SubscriptionId, subscription: &Subscri
     let mail = ledger.mail(&subscription.link_mail);
     json!({
         "subscription_id": id,
-        "state": subscription.state().as_str(),
+        "state": subscription.state().into_str(),
         "plan": ledger.account(&holder).map(|account| &account.plan),
         "requested_at": time(subscription.requested_at),
         "confirmed_at": subscription.confirmed_at.map(time),
         "approved_at": subscription.approved_at.map(time),
-        "mail": mail.map(|mail| mail.state.as_str()),
+        "mail": mail.map(|mail| mail.state.into_str()),
         "mail_since": mail.map(|mail| time(mail.since)),
         "mail_attempts": mail.map(|mail| mail.attempts),
         "mail_reason": mail.and_then(|mail| mail.state.reason()),
@@ -83,7 +83,7 @@ fn key_row(ledger: &Ledger, key_id: KeyId, key: &Key) -> Value {
     let revoked = key.revoked.as_ref();
     json!({
         "key_id": key_id,
-        "state": key.state(Timestamp::now().into()).as_str(),
+        "state": key.state(Timestamp::now().into()).into_str(),
         "plan": ledger.account(&key.holder).map(|account| &account.plan),
         "issued_at": time(key.issued_at),
         "issued_by": key.issued_by.to_string(),

@@ -165,7 +165,7 @@ impl Action {
         match self {
             Self::List { json } => {
                 let uses = uses(log).await;
-                list::print_keys(&commands.ledger().borrow(), &uses, json);
+                list::print_keys(&commands.ledger.borrow(), &uses, json);
             }
             Self::Subscriptions { emails, json } => {
                 list::print_subscriptions(commands, emails, json).await?;
@@ -215,7 +215,7 @@ impl Action {
                 line(format_args!("key {key_id} is on plan {plan}"));
             }
             Self::Forget { email } => {
-                let subscription_id = commands.book().id_of(&email).await?;
+                let subscription_id = commands.book.id_of(&email).await?;
                 commands.forget(subscription_id.clone()).await?;
                 line(format_args!(
                     "the address of subscription {subscription_id} is erased"
@@ -239,7 +239,7 @@ async fn revoke(commands: &AccountCommands, key: &str, reason: Text) -> anyhow::
         line(format_args!("key {new}, which replaced it, is not"));
     }
     // The ledger is that before the revocation.
-    let ledger = commands.ledger().borrow();
+    let ledger = commands.ledger.borrow();
     let now = Timestamp::now().into();
     let others = ledger.keys_of(&key.holder);
     let mut others = others.filter(|(id, key)| *id != key_id && key.is_valid(now));
@@ -270,7 +270,7 @@ fn find(commands: &AccountCommands, text: &str) -> anyhow::Result<(KeyId, Key)> 
     let key_id = KeyId::parse(text).or_else(|| KeyId::of_key(text));
     let key_id =
         key_id.context("a key id is the 8 characters after rb_<env>_; see `railbird keys list`")?;
-    let ledger = commands.ledger().borrow();
+    let ledger = commands.ledger.borrow();
     let key = ledger.key(key_id).ok_or(CommandError::UnknownKey(key_id))?;
     Ok((key_id, key.clone()))
 }

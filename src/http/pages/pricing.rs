@@ -12,6 +12,7 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::http::header::RETRY_AFTER;
 use axum::response::{IntoResponse, Response};
+use strum::{IntoStaticStr, VariantNames};
 
 use super::form::Form;
 use super::words::{self, title};
@@ -20,27 +21,27 @@ use crate::accounts::Email;
 use crate::http::state::App;
 use crate::limits::Network;
 use crate::limits::plans::{Plan, Plans};
-use crate::metrics::{SIGN_UPS, label_values};
+use crate::metrics::SIGN_UPS;
 
 /// The length at which the typed address is cut when the form is shown again.
 const EMAIL_CHARS_SHOWN: usize = 320;
 /// The price of a plan that costs nothing, as `ops/plans.toml` has it.
 const FREE: &str = "free";
 
-label_values! {
-    /// What became of a form.
-    pub(crate) enum SignUpOutcome {
-        Taken = "taken",
-        Invalid = "invalid",
-        /// Over a limit.
-        Limited = "limited",
-        /// A field that people do not see was filled in.
-        Bot = "bot",
-        /// Sign-up is closed.
-        Closed = "closed",
-        /// The log did not accept it.
-        Failed = "failed",
-    }
+/// What became of a form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "snake_case", const_into_str)]
+pub(crate) enum SignUpOutcome {
+    Taken,
+    Invalid,
+    /// Over a limit.
+    Limited,
+    /// A field that people do not see was filled in.
+    Bot,
+    /// Sign-up is closed.
+    Closed,
+    /// The log did not accept it.
+    Failed,
 }
 
 #[derive(Template)]
@@ -119,7 +120,7 @@ pub(super) async fn show(State(app): State<Arc<App>>) -> Response {
 impl RejectedForm {
     fn page(self, app: &App, form: &Form) -> Response {
         let Self(outcome, retry_after, errors) = self;
-        SIGN_UPS.increment(outcome.as_str());
+        SIGN_UPS.increment(outcome.into_str());
         let status = match outcome {
             SignUpOutcome::Closed => StatusCode::FORBIDDEN,
             SignUpOutcome::Limited => StatusCode::TOO_MANY_REQUESTS,
@@ -182,7 +183,7 @@ async fn subscribe_by(app: &App, network: Network, form: &Form) -> Result<Respon
     } else {
         SignUpOutcome::Bot
     };
-    SIGN_UPS.increment(outcome.as_str());
+    SIGN_UPS.increment(outcome.into_str());
     let sent = SentPage {
         plan: title(plan.name.as_str()),
         approval: plan.approval,

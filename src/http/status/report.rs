@@ -142,7 +142,7 @@ impl ServiceStatus {
             rejections: rejected
                 .map(|(code, &count)| RejectionCount { code, count })
                 .collect(),
-            minutes: history.minutes().cloned().collect(),
+            minutes: history.minutes.iter().cloned().collect(),
             components: components.into(),
         }
     }

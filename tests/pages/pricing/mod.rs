@@ -13,7 +13,7 @@ use events::Moment;
 use railbird::accounts::{self, AddressBook, Email, Holder, Ledger, SubscriptionId};
 use railbird::app::Config;
 use railbird::log::{ACCOUNTS, ADDRESSES};
-use railbird::mail::{Folder, Mailing, Sender, Transport};
+use railbird::mail::{Mailing, Sender, Transport};
 use railbird::public_url::PublicUrl;
 use tempfile::TempDir;
 
@@ -70,7 +70,7 @@ impl Site {
         };
         for _ in 0..replicas {
             let mailing = Mailing {
-                transport: Transport::Folder(Folder(site.mails.path().join("mail"))),
+                transport: Transport::Folder(site.mails.path().join("mail")),
                 from: Sender::parse("Railbird <keys@racing.example>").unwrap(),
                 key_env: "test",
             };
@@ -192,7 +192,7 @@ impl Site {
         let last = events(&self.nats).await;
         for replica in &self.replicas {
             eventually("all events are folded", || async {
-                replica.app.health.ledger.borrow().seq() >= last
+                replica.app.health.ledger.borrow().seq >= last
             })
             .await;
         }

@@ -168,7 +168,7 @@ pub(super) fn account_page(
         return Err(PageError::NotReady);
     };
     let keys_max = keys_max(app, &account.plan);
-    let row = |(id, key)| KeyRow::of(id, key, app.keys.uses().get(id, now), now);
+    let row = |(id, key)| KeyRow::of(id, key, app.keys.uses.get(id, now), now);
     let keys: Vec<_> = ledger.keys_of(holder).map(row).collect();
     let requests_today = keys.iter().map(|key| key.requests_today).sum();
     let (mut keys, mut ended): (Vec<_>, Vec<_>) = keys.into_iter().partition(|key| key.is_valid);
