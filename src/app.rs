@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -24,7 +24,7 @@ use crate::accounts::{self, AccountCommands, KeyCache, Ledger, Revocations, UseL
 use crate::clock::Clock;
 use crate::feed::Feed;
 use crate::health::{FeedMonitor, Health};
-use crate::http::state::{App, DevKey, Pages};
+use crate::http::state::{App, Pages};
 use crate::http::{
     self, AccessLog, AdminAccess, AsyncApiDocuments, ExportFiles, FrontPage, FrontRacing,
     HttpServer, Origins, SignUpOutcome, StatusBoard,
@@ -202,7 +202,7 @@ impl Service {
             origins: config.origins.clone(),
             security_contact: config.security_contact.clone(),
             front_page: FrontPage::new(config.front_racing),
-            dev_key: DevKey::default(),
+            dev_key: OnceLock::new(),
         });
         start.spawn("status", http::keep_status(Arc::clone(&app)));
         if let FrontRacing::Delayed(delay) = config.front_racing {

@@ -84,7 +84,7 @@ impl Envelope {
             return Ok(envelope);
         }
         let (subject, expected) = (cut_reason(subject), expected.to_string());
-        Err(DecodeError::SubjectMismatch { subject, expected })
+        Err(DecodeError::SubjectMismatch(subject, expected))
     }
 
     /// Parses and checks an event without a subject, such as a line of a file.
@@ -128,7 +128,7 @@ impl Envelope {
 
 fn check_size(bytes: &[u8]) -> Result<(), DecodeError> {
     if bytes.len() > EVENT_BYTES_MAX {
-        return Err(DecodeError::TooLarge { bytes: bytes.len() });
+        return Err(DecodeError::TooLarge(bytes.len()));
     }
     Ok(())
 }

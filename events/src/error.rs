@@ -49,32 +49,19 @@ pub enum DecodeError {
     /// The bytes are not a JSON object with the attributes of a CloudEvent.
     #[error("not a CloudEvents 1.0 JSON object: {0}")]
     NotCloudEvent(String),
-    /// The event is larger than [`crate::EVENT_BYTES_MAX`].
-    #[error("{bytes} bytes, at most {max} are accepted", max = crate::EVENT_BYTES_MAX)]
-    TooLarge {
-        /// The size of the event.
-        bytes: usize,
-    },
+    /// The event, whose size this is, is larger than [`crate::EVENT_BYTES_MAX`].
+    #[error("{0} bytes, at most {max} are accepted", max = crate::EVENT_BYTES_MAX)]
+    TooLarge(usize),
     /// The `type` is not one of [`crate::EVENT_TYPES`].
     #[error("unknown event type {0:?}")]
     UnknownType(String),
-    /// A field of `data` is missing or invalid.
-    #[error("{path}: {reason}")]
+    /// A field of `data` is missing or invalid: its path, such as `data.runners[3].win_odds`, and what is wrong.
+    #[error("{0}: {1}")]
     #[strum(serialize = "invalid_data")]
-    Invalid {
-        /// The path to the field, such as `data.runners[3].win_odds`.
-        path: String,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// The subject does not agree with the data.
-    #[error("published on {subject}, but the data belongs on {expected}")]
-    SubjectMismatch {
-        /// The subject that the event was published on.
-        subject: String,
-        /// The subject that the data belongs on.
-        expected: String,
-    },
+    Invalid(String, String),
+    /// The event was published on another subject than the one that its data belong on.
+    #[error("published on {0}, but the data belongs on {1}")]
+    SubjectMismatch(String, String),
 }
 
 impl DecodeError {
@@ -102,16 +89,10 @@ mod tests {
         let text = String::new;
         let errors = [
             DecodeError::NotCloudEvent(text()),
-            DecodeError::TooLarge { bytes: 0 },
+            DecodeError::TooLarge(0),
             DecodeError::UnknownType(text()),
-            DecodeError::Invalid {
-                path: text(),
-                reason: text(),
-            },
-            DecodeError::SubjectMismatch {
-                subject: text(),
-                expected: text(),
-            },
+            DecodeError::Invalid(text(), text()),
+            DecodeError::SubjectMismatch(text(), text()),
         ];
         for error in &errors {
             // Does not compile with a variant that is not above.

@@ -65,11 +65,9 @@ pub(crate) fn code(
     is_allowed: impl Fn((usize, u8)) -> bool,
     expected: &'static str,
 ) -> Result<String, ParseError> {
-    if lengths.contains(&text.len()) && text.bytes().enumerate().all(is_allowed) {
-        Ok(text.to_owned())
-    } else {
-        Err(ParseError::new(expected, text))
-    }
+    let is_valid = lengths.contains(&text.len()) && text.bytes().enumerate().all(is_allowed);
+    let code = is_valid.then(|| text.to_owned());
+    code.ok_or_else(|| ParseError::new(expected, text))
 }
 
 /// Reads a string without a copy of it.

@@ -421,7 +421,7 @@ fn an_event_that_is_too_large_is_rejected_before_it_is_parsed() {
     let name = "A".repeat(1024 * 1024);
     let event = changed(HORSE, |event| event["data"]["horse_name"] = json!(name)).to_string();
     let error = Envelope::decode("racing.horse.HK_2023_K417", event.as_bytes()).expect_err("1 MiB");
-    assert_eq!(error, DecodeError::TooLarge { bytes: event.len() });
+    assert_eq!(error, DecodeError::TooLarge(event.len()));
     assert_eq!(
         error.to_string(),
         format!("{} bytes, at most 65536 are accepted", event.len())

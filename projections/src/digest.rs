@@ -13,16 +13,18 @@ pub struct Digest([u64; 4]);
 impl Digest {
     /// Adds an entry.
     pub(crate) fn add(&mut self, entry: &EntryHash) {
-        for (lane, hash) in self.0.iter_mut().zip(entry.0) {
-            *lane = lane.wrapping_add(hash);
-        }
+        self.0 = std::array::from_fn(|lane| self.0[lane].wrapping_add(entry.0[lane]));
     }
 
     /// Removes an entry.
     pub(crate) fn remove(&mut self, entry: &EntryHash) {
-        for (lane, hash) in self.0.iter_mut().zip(entry.0) {
-            *lane = lane.wrapping_sub(hash);
-        }
+        self.0 = std::array::from_fn(|lane| self.0[lane].wrapping_sub(entry.0[lane]));
+    }
+
+    /// Replaces the entry that a key had, if any, with that which it has, if any.
+    pub(crate) fn replace(&mut self, old: Option<&EntryHash>, new: Option<&EntryHash>) {
+        old.into_iter().for_each(|old| self.remove(old));
+        new.into_iter().for_each(|new| self.add(new));
     }
 
     /// The first 48 bits, which a metric holds exactly.

@@ -18,13 +18,9 @@ pub(crate) enum Effect {
 impl Effect {
     /// Whether the event is older than the fact in force.
     pub(crate) fn is_stale(self) -> bool {
-        matches!(
-            self,
-            Self::Stale
-                | Self::Stated {
-                    in_force: false,
-                    ..
-                }
-        )
+        match self {
+            Self::Stated { in_force, .. } => !in_force,
+            other => other == Self::Stale,
+        }
     }
 }

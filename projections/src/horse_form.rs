@@ -139,8 +139,8 @@ pub(crate) fn horses(race: &Race) -> impl Iterator<Item = &HorseNo> {
 pub fn horses_in(store: &Store) -> StoreResult<BTreeSet<HorseNo>> {
     let horse_of = |key: &str| HorseNo::parse(key.split('/').nth(1)?).ok();
     let rows = store.scan(keys::FORMS);
-    rows.filter_map(|row| row.map(|(key, _)| horse_of(&key)).transpose())
-        .collect()
+    let horses = rows.filter_map(|row| row.map(|(key, _)| horse_of(&key)).transpose());
+    horses.collect()
 }
 
 /// Whether a stored row is of a horse that is in the race.
@@ -216,32 +216,30 @@ fn form_row(
         RowPlacing::Position(_) => RowKind::Placed,
         RowPlacing::Outcome(_) => RowKind::Unplaced,
     };
-    let race = FormRace {
-        date: key.date,
-        venue: race.venue_name(key),
-        venue_code: &key.venue,
-        race_number: key.race_number,
-        race_name: race.name(),
-        distance: race.distance(),
-        class: race.class(),
-        going: race.going(),
-    };
-    let runner = FormRunner {
-        finish_time: fields.finish_time,
-        win_odds: fields.win_odds,
-        draw: fields.draw,
-        weight: fields.weight,
-        jockey: fields.jockey,
-        horse_name: fields.horse_name,
-        trainer: fields.trainer,
-        stakes: fields.stakes,
-        stakes_currency: fields.stakes_currency,
-        details: fields.details,
-    };
     let row = StoredFormRow {
-        race,
+        race: FormRace {
+            date: key.date,
+            venue: race.venue_name(key),
+            venue_code: &key.venue,
+            race_number: key.race_number,
+            race_name: race.name(),
+            distance: race.distance(),
+            class: race.class(),
+            going: race.going(),
+        },
         placing,
-        runner,
+        runner: FormRunner {
+            finish_time: fields.finish_time,
+            win_odds: fields.win_odds,
+            draw: fields.draw,
+            weight: fields.weight,
+            jockey: fields.jockey,
+            horse_name: fields.horse_name,
+            trainer: fields.trainer,
+            stakes: fields.stakes,
+            stakes_currency: fields.stakes_currency,
+            details: fields.details,
+        },
     };
     tagged(kind, json::render(&row))
 }

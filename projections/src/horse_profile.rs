@@ -9,10 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::horse_form::{self, Appearance, RowKind};
 use crate::json::{self, JsonObject};
-use crate::keys;
-use crate::log_clock::LogClock;
 use crate::newest::{Newest, Order};
 use crate::official_age::OfficialAge;
+use crate::{LogClock, keys};
 
 /// The state of a horse beyond its form rows.
 #[serde_with::apply(_ => #[serde(skip_serializing_if = "json::is_default")])]
@@ -70,12 +69,9 @@ impl Horse {
     /// Replaces what a race added to the career.
     pub(crate) fn recount(&mut self, before: Option<&Appearance>, now: Option<&Appearance>) {
         let mut sum = |appearance: Option<&Appearance>, count: Count, stakes: Stakes| {
-            if let Some(Appearance {
-                career, currency, ..
-            }) = appearance
-            {
-                let total = self.careers.entry(currency.clone()).or_default();
-                *total = combine(*total, *career, count, stakes);
+            if let Some(it) = appearance {
+                let total = self.careers.entry(it.currency.clone()).or_default();
+                *total = combine(*total, it.career, count, stakes);
             }
         };
         sum(before, u32::saturating_sub, u64::saturating_sub);
@@ -84,18 +80,13 @@ impl Horse {
     }
 
     /// The registered career and that in this log. The stakes are those in the first of the currencies.
-    fn career(&self, stakes: &[StakesTotal<'_>]) -> Career {
+    fn career(&self) -> Career {
         let registered = self.registration.as_ref().and_then(|r| r.career);
         let (count, ignore) = (u32::saturating_add, |_, _| 0);
         let races = self.careers.values();
-        let career = races.fold(registered.unwrap_or_default(), |sum, career| {
+        races.fold(registered.unwrap_or_default(), |sum, career| {
             combine(sum, *career, count, ignore)
-        });
-        let total_stakes = stakes[0].total;
-        Career {
-            total_stakes,
-            ..career
-        }
+        })
     }
 
     /// The stakes in each currency, and first those in the currency of the profile: the registered one, else that of
@@ -120,8 +111,7 @@ impl Horse {
         let total = totals.remove(first).unwrap_or_default();
         let others = totals.into_iter().filter(|(_, total)| *total > 0);
         let all = std::iter::once((first, total)).chain(others);
-        all.map(|(currency, total)| StakesTotal { currency, total })
-            .collect()
+        Vec::from_iter(all.map(|(currency, total)| StakesTotal { currency, total }))
     }
 }
 
@@ -196,8 +186,7 @@ pub(crate) fn render(
     };
     let in_form = |field: fn(&FormNames) -> &String| names.map_or("", |names| field(names));
     let stakes = horse.stakes();
-    let stakes_currency = stakes[0].currency;
-    let career = horse.career(&stakes);
+    let career = horse.career();
     let profile = HorseProfile {
         horse_no: horse_no.as_str(),
         horse_name: either(registered(|r| &r.horse_name), in_form(|n| &n.horse_name)),
@@ -206,11 +195,11 @@ pub(crate) fn render(
         sex: registered(|r| &r.sex),
         trainer: either(registered(|r| &r.trainer), in_form(|n| &n.trainer)),
         owner: registered(|r| &r.owner),
-        total_stakes: career.total_stakes,
+        total_stakes: stakes[0].total,
         starts: career.starts,
         wins: career.wins,
         places: career.places,
-        stakes_currency,
+        stakes_currency: stakes[0].currency,
         stakes,
         registered: registration.is_some(),
     };
@@ -269,12 +258,8 @@ pub fn serve(value: &[u8], today: RacingDate) -> Option<Vec<u8>> {
         return None;
     }
     let year = i16::from_be_bytes([high, low]);
-    let age = if year == 0 {
-        0
-    } else {
-        let southern = southern == 1;
-        OfficialAge { year, southern }.on(today)
-    };
-    let served = JsonObject::new().fields_of(profile).field("age", &age);
-    Some(served.finish())
+    let southern = southern == 1;
+    let age = (year != 0).then(|| OfficialAge { year, southern }.on(today));
+    let served = JsonObject::new().fields_of(profile);
+    Some(served.field("age", &age.unwrap_or(0)).finish())
 }

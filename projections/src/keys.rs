@@ -204,13 +204,10 @@ pub fn boards_of(date: RacingDate) -> String {
 /// race.
 pub fn parse_race(key: &str) -> Option<RaceKey> {
     let mut parts = key.rsplit('/');
-    let number = parts.next()?;
-    let venue = parts.next()?;
-    let date = parts.next()?;
     Some(RaceKey {
-        date: RacingDate::parse(date).ok()?,
-        venue: VenueCode::parse(venue).ok()?,
-        race_number: RaceNumber::try_from(number.parse::<u16>().ok()?).ok()?,
+        race_number: RaceNumber::try_from(parts.next()?.parse::<u16>().ok()?).ok()?,
+        venue: VenueCode::parse(parts.next()?).ok()?,
+        date: RacingDate::parse(parts.next()?).ok()?,
     })
 }
 

@@ -36,7 +36,6 @@ pub mod rides;
 #[cfg(feature = "schemas")]
 #[path = "../tests/schemas/mod.rs"]
 pub mod schemas;
-mod seen_ids;
 #[cfg(feature = "simulation")]
 #[path = "../tests/simulated/mod.rs"]
 pub mod simulated;
@@ -63,7 +62,7 @@ pub use rejections::Announcement;
 pub use source_rankings::SourceRankings;
 pub use store::{
     Checkpoint, LogIdentity, Recount, Row, SCHEMA_VERSION, Store, StoreError, StoreImport,
-    VIEWS_VERSION, View, check_free_space, free_bytes,
+    StoredRow, VIEWS_VERSION, View, check_free_space, free_bytes,
 };
 pub use stored_message::StoredMessage;
 pub use translation::Translation;

@@ -10,14 +10,13 @@ use events::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::log_clock::LogClock;
 use crate::newest::{Newest, Order};
 use crate::odds_board::{self, BoardImage, OddsBoard, OddsSource};
-use crate::quotes::{LatestQuote, PriceLine, Quoted};
+use crate::quotes::{LatestQuote, Quoted};
 use crate::race::Race;
 use crate::source_rankings::rank;
-use crate::store::{self, Store, StoreResult};
-use crate::{json, keys};
+use crate::store::{self, StoreResult};
+use crate::{LogClock, PriceLine, Store, json, keys};
 
 /// The markets of a race that a source may quote: about twice the pools of the largest totes.
 const MARKETS_PER_SOURCE_MAX: usize = 16;
@@ -39,11 +38,13 @@ pub struct MarketKey {
 
 impl MarketKey {
     /// That of a source's prices of runners, which the board has.
+    fn new(market: PoolCode, source: &str) -> Self {
+        let source = source.to_owned();
+        Self { market, source }
+    }
+
     pub(crate) fn of_runners(source: &str) -> Self {
-        Self {
-            market: PoolCode::win_place(),
-            source: source.to_owned(),
-        }
+        Self::new(PoolCode::win_place(), source)
     }
 
     pub(crate) fn is_of_runners(&self) -> bool {
@@ -52,10 +53,7 @@ impl MarketKey {
 
     /// That of a quote.
     pub(crate) fn of(quote: &MarketQuoted, recorded: &Recorded) -> Self {
-        Self {
-            market: quote.market.clone(),
-            source: recorded.envelope.source.clone(),
-        }
+        Self::new(quote.market.clone(), &recorded.envelope.source)
     }
 }
 
@@ -154,12 +152,8 @@ impl Markets {
         source: Option<&str>,
         ranking: &[Text],
     ) -> Option<Vec<u8>> {
-        let named = |source: &str| MarketKey {
-            market: market.clone(),
-            source: source.to_owned(),
-        };
         let chosen = match source {
-            Some(source) => named(source),
+            Some(source) => MarketKey::new(market.clone(), source),
             None => self.primary(market, ranking)?.clone(),
         };
         let quoted = self.0.get(&chosen)?;
@@ -225,9 +219,8 @@ pub(crate) fn read(store: &Store, race: &RaceKey, pool: Option<&PoolCode>) -> St
         if let Some((market, source)) = key[prefix.len()..].split_once('/')
             && let Ok(market) = PoolCode::parse(market)
         {
-            let source = source.to_owned();
             let state = store::parse(&key, &state)?;
-            markets.0.insert(MarketKey { market, source }, state);
+            markets.0.insert(MarketKey::new(market, source), state);
         }
     }
     Ok(markets)

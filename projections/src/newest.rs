@@ -26,11 +26,10 @@ pub(crate) fn identity(envelope: &Envelope) -> u64 {
 
 /// The identity of an event with this source and id. Two feeders may use the same id.
 pub(crate) fn identity_of(source: &str, id: &str) -> u64 {
-    let mut hash = blake3::Hasher::new();
     // Neither of the two contains a line feed.
-    for part in [source, "\n", id] {
-        hash.update(part.as_bytes());
-    }
+    let mut hash = blake3::Hasher::new();
+    hash.update(source.as_bytes()).update(b"\n");
+    hash.update(id.as_bytes());
     let mut identity = [0; 8];
     hash.finalize_xof().fill(&mut identity);
     u64::from_le_bytes(identity)
@@ -121,10 +120,11 @@ impl<const MAX: usize> Newest<MAX> {
     }
 
     fn take_event(&mut self, event: TimedEvent<'_>) -> Order {
-        let source = match self.by_source.len() < SOURCES_MAX {
-            true => event.source,
-            false if self.by_source.contains_key(event.source) => event.source,
-            false => OTHER_SOURCES,
+        let is_full = self.by_source.len() >= SOURCES_MAX;
+        let is_other = is_full && !self.by_source.contains_key(event.source);
+        let source = match is_other {
+            true => OTHER_SOURCES,
+            false => event.source,
         };
         if let Some(order) = self.by_source.get_mut(source) {
             return order.take(event);

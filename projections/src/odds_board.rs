@@ -9,13 +9,12 @@ use events::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::json;
 use crate::keys::TICKS_PER_CHUNK;
-use crate::log_clock::LogClock;
 use crate::newest::{Newest, Order};
-use crate::quotes::{LatestQuote, PriceLine, Quoted};
+use crate::quotes::{LatestQuote, Quoted};
 use crate::race::{Race, has_room};
 use crate::source_rankings::rank;
+use crate::{LogClock, PriceLine, json};
 
 /// The prices of a race: a book for each source, of which one is shown.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -320,9 +319,8 @@ pub(crate) fn render_of_source(
 
 fn runners<'a>(race: &'a Race, book: Option<&'a Book>) -> Vec<BoardRunner<'a>> {
     let prices = book.into_iter().flat_map(|book| &book.runners);
-    let mut runners: Vec<BoardRunner<'_>> = prices
-        .map(|(horse_no, price)| board_runner(race, horse_no, price))
-        .collect();
+    let runners = prices.map(|(horse_no, price)| board_runner(race, horse_no, price));
+    let mut runners = Vec::from_iter(runners);
     runners.sort_by_key(|runner| runner.number);
     runners
 }
@@ -349,18 +347,14 @@ pub(crate) fn of<'a>(
 
 fn board_runner<'a>(race: &'a Race, horse_no: &'a HorseNo, price: &'a Price) -> BoardRunner<'a> {
     let (horse_name, number) = name_and_number(race.declared_runner(horse_no), Some(price));
-    let scratched = race.withdrawal(horse_no).is_some();
+    let scratched = race.withdrawal(horse_no).map(|_| PriceState::Scratched);
     BoardRunner {
         horse_no,
         number,
         horse_name,
-        win: price.win.filter(|_| !scratched),
-        place: price.place.filter(|_| !scratched),
-        state: if scratched {
-            Some(PriceState::Scratched)
-        } else {
-            price.state
-        },
+        win: price.win.filter(|_| scratched.is_none()),
+        place: price.place.filter(|_| scratched.is_none()),
+        state: scratched.or(price.state),
         opening: price.opening,
         previous: price.previous,
     }

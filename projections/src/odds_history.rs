@@ -59,10 +59,7 @@ impl OddsTick<'_> {
             horse_no: None,
             combination: Some(price.combination.to_vec()),
         };
-        let runners = self
-            .runners
-            .iter()
-            .map(move |price| (runner(price), price.win));
+        let runners = self.runners.iter().map(move |it| (runner(it), it.win));
         let combinations = self.prices.iter().flatten();
         runners.chain(combinations.map(move |price| (combination(price), price.odds)))
     }
@@ -182,10 +179,7 @@ pub fn ticks<'a>(key: &str, mut chunk: &'a [u8]) -> StoreResult<Vec<OddsTick<'a>
     while !chunk.is_empty() {
         let taken = postcard::take_from_bytes::<StoredTick<'_>>(chunk).ok();
         let tick = taken.and_then(|(stored, rest)| Some((stored.tick()?, rest)));
-        let (tick, rest) = tick.ok_or_else(|| StoreError::Corrupt {
-            key: key.to_owned(),
-            reason: "it has no quotes".to_owned(),
-        })?;
+        let (tick, rest) = tick.ok_or_else(|| StoreError::corrupt(key, "it has no quotes"))?;
         ticks.push(tick);
         chunk = rest;
     }

@@ -118,14 +118,13 @@ impl PendingWrites {
         key: RaceKey,
         recorded: &Recorded,
         quote: &OddsQuoted,
-        Checkpoint {
-            clock, rankings, ..
-        }: &Checkpoint,
+        whole: &Checkpoint,
         live: bool,
     ) -> StoreResult<Folded> {
         let entry = self.race(&key, recorded.seq)?;
-        let ranking = rankings.at(recorded.seq);
-        let (order, update) = (entry.live).quote(&key, recorded, quote, clock, ranking, live);
+        let ranking = whole.rankings.at(recorded.seq);
+        let (order, update) =
+            (entry.live).quote(&key, recorded, quote, &whole.clock, ranking, live);
         let is_listed = match order {
             Order::Repeated => true,
             Order::Stale => {
@@ -353,11 +352,10 @@ impl PendingWrites {
 
     fn write_board(&mut self, key: &RaceKey, entry: &RaceEntry, open_from: Option<RacingDate>) {
         let LiveRace { race, board, .. } = &entry.live;
-        let is_quoted = board.seq > 0;
         let writes = &mut self.writes;
         let view = odds_board::render(key, race, board);
         writes.insert(keys::board(key), Some(view));
-        if !is_quoted {
+        if board.seq == 0 {
             return;
         }
         let open = entry.live.is_open() && Some(key.date) >= open_from;
@@ -376,8 +374,7 @@ impl PendingWrites {
         let writes = &mut self.writes;
         writes.insert(keys::card(key), race_card::render(key, race));
         writes.insert(keys::result(key), race_result::render(key, race));
-        let dividends = race_dividends::render(key, race);
-        writes.insert(keys::dividends(key), dividends);
+        writes.insert(keys::dividends(key), race_dividends::render(key, race));
         let appearances = horse_form::appearances(key, race);
         let earlier = std::mem::replace(&mut entry.appearances, appearances);
         let mut horses = std::mem::take(&mut entry.horses);
@@ -506,15 +503,11 @@ impl PendingWrites {
 
 fn load_race(store: &Store, key: &RaceKey) -> StoreResult<RaceEntry> {
     let mut live: LiveRace = store.read(&keys::race_state(key))?.unwrap_or_default();
-    if let Some(board) = store.read(&keys::board_state(key))? {
-        live.board = board;
-    }
+    live.board = store.read(&keys::board_state(key))?.unwrap_or_default();
     let mut ticks = Vec::new();
     if !live.board.is_last_chunk_full() {
-        let chunk = keys::tick_chunk(key, live.board.last_chunk());
-        if let Some(stored) = store.get(&chunk)? {
-            ticks = stored.to_vec();
-        }
+        let chunk = store.get(&keys::tick_chunk(key, live.board.last_chunk()))?;
+        ticks = chunk.map_or(ticks, |chunk| chunk.to_vec());
     }
     live.markets = markets::read(store, key, None)?;
     Ok(RaceEntry {

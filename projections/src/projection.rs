@@ -5,16 +5,12 @@ use std::sync::Arc;
 
 use events::{Event, Moment, VenueCode};
 
-use crate::digest::Digest;
 use crate::live::{LiveUpdate, replay_period};
-use crate::log_clock::{ClockStep, LogClock};
-use crate::log_history::LogHistory;
 use crate::newest::Order;
 use crate::pending_writes::PendingWrites;
-use crate::rejections::{self, Announcement};
-use crate::source_rankings::SourceRankings;
-use crate::store::{Checkpoint, LogIdentity, Store, StoreResult};
-use crate::stored_message::StoredMessage;
+use crate::rejections::{self};
+use crate::store::StoreResult;
+use crate::{Announcement, Checkpoint, ClockStep, LogIdentity, Store, StoredMessage};
 
 /// The largest number of messages in one step. A step keeps them all in memory, and folds them in a few milliseconds.
 pub const BATCH_MESSAGES_MAX: usize = 5_000;
@@ -93,12 +89,7 @@ impl Projection {
     pub fn new(store: Arc<Store>, log: LogIdentity) -> Self {
         let fresh = Checkpoint {
             log: log.clone(),
-            seq: 0,
-            recorded_at: None,
-            history: LogHistory::default(),
-            clock: LogClock::default(),
-            rankings: SourceRankings::default(),
-            digest: Digest::default(),
+            ..Checkpoint::default()
         };
         let checkpoint = store.checkpoint().unwrap_or(fresh);
         assert!(checkpoint.log == log, "a store is folded from one log");
@@ -174,10 +165,8 @@ impl Projection {
                 step.corrections.extend(correction.cloned());
             }
             self.fold(message, live, &mut step)?;
-            let last = self.checkpoint.seq;
-            let seq = message.seq;
-            self.checkpoint.history.add(last, seq, message.recorded_at);
-            self.checkpoint.seq = message.seq;
+            let last = std::mem::replace(&mut self.checkpoint.seq, message.seq);
+            (self.checkpoint.history).add(last, message.seq, message.recorded_at);
             self.checkpoint.recorded_at = Some(message.recorded_at);
             if self.changes.keys >= keys_per_commit {
                 self.commit()?;

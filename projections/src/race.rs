@@ -9,12 +9,11 @@ use events::{
 use serde::{Deserialize, Serialize};
 
 use crate::effect::Effect;
-use crate::json;
-use crate::log_clock::LogClock;
 use crate::newest::{Newest, Order};
 use crate::pools::Pools;
 use crate::statements::{ResultStatement, Statements};
 use crate::venue::{venue_name, venue_time_zone};
+use crate::{LogClock, json};
 
 /// The largest number of horses that one map of a race holds: those of a few full cards.
 const HORSES_MAX: usize = 4 * RUNNERS_MAX;

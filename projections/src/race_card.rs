@@ -1,6 +1,6 @@
 //! The race card: the declared runners of a race.
 
-use events::{DeclaredRunner, EachWayTerms, HorseNo, RaceKey, RaceNumber, RaceStatus, Text};
+use events::{EachWayTerms, HorseNo, RaceKey, RaceNumber, RaceStatus};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -42,6 +42,7 @@ pub(crate) struct RacecardRace<'a> {
 }
 
 /// A runner on a card.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Serialize, JsonSchema)]
 struct RacecardRunner<'a> {
     /// The horse.
@@ -58,14 +59,6 @@ struct RacecardRunner<'a> {
     draw: u16,
     /// Pounds carried; 0 if unknown.
     weight: u16,
-    #[serde(flatten)]
-    details: CardDetails<'a>,
-}
-
-/// What is known of a runner beside that. Each is left out if it is unknown.
-#[serde_with::skip_serializing_none]
-#[derive(Debug, Serialize, JsonSchema)]
-struct CardDetails<'a> {
     /// Its rating.
     rating: Option<u16>,
     /// Its own weight, in pounds.
@@ -112,7 +105,14 @@ pub(crate) fn of<'a>(key: &'a RaceKey, race: &'a Race) -> Option<RacecardRace<'a
             trainer: runner.trainer.as_str(),
             draw: runner.draw,
             weight,
-            details: CardDetails::of(runner, jockey),
+            rating: runner.rating,
+            body_weight: runner.body_weight,
+            gear: json::known(runner.gear.as_ref()),
+            age: runner.age,
+            reserve: runner.reserve,
+            jockey_id: json::known(runner.jockey_id.as_ref()).filter(|_| *jockey == runner.jockey),
+            trainer_id: json::known(runner.trainer_id.as_ref()),
+            owner: json::known(runner.owner.as_ref()),
         };
         match race.withdrawal(&runner.horse_no) {
             None => runners.push(row),
@@ -137,20 +137,4 @@ pub(crate) fn of<'a>(key: &'a RaceKey, race: &'a Race) -> Option<RacecardRace<'a
         runners,
         withdrawn,
     })
-}
-
-impl<'a> CardDetails<'a> {
-    /// Those of a runner of the card, whose jockey may have changed.
-    fn of(runner: &'a DeclaredRunner, jockey: &Text) -> Self {
-        Self {
-            rating: runner.rating,
-            body_weight: runner.body_weight,
-            gear: json::known(runner.gear.as_ref()),
-            age: runner.age,
-            reserve: runner.reserve,
-            jockey_id: json::known(runner.jockey_id.as_ref()).filter(|_| *jockey == runner.jockey),
-            trainer_id: json::known(runner.trainer_id.as_ref()),
-            owner: json::known(runner.owner.as_ref()),
-        }
-    }
 }

@@ -201,6 +201,7 @@ pub(crate) fn runner_fields<'a>(race: &'a Race, runner: &'a ResultRunner) -> Run
     };
     let jockey = card.map_or(&runner.jockey, |card| runner.jockey.or(race.rider(card).0));
     let card_gear = card.and_then(|card| card.gear.as_ref());
+    let no_odds = || json::number(0);
     RunnerFields {
         horse_no: &runner.horse_no,
         horse_name: name(
@@ -216,7 +217,7 @@ pub(crate) fn runner_fields<'a>(race: &'a Race, runner: &'a ResultRunner) -> Run
             card.map(|c| (&c.trainer, &c.trainer_names)),
         ),
         finish_time: json::text(runner.finish_time),
-        win_odds: win_odds(runner),
+        win_odds: runner.win_odds.map_or_else(no_odds, json::number),
         stakes: runner.stakes.unwrap_or(0),
         stakes_currency: currency(runner),
         details: RunnerDetails {
@@ -234,9 +235,8 @@ pub(crate) fn runner_fields<'a>(race: &'a Race, runner: &'a ResultRunner) -> Run
 fn dead_heat(race: &Race, position: Option<u16>) -> Option<u16> {
     let placed = &race.declared().filter(|_| position.is_some())?.runners;
     let shared = placed.iter().filter(|other| other.position == position);
-    u16::try_from(shared.count())
-        .ok()
-        .filter(|shared| *shared > 1)
+    let shared = u16::try_from(shared.count()).ok();
+    shared.filter(|shared| *shared > 1)
 }
 
 /// A number that is not 0.
@@ -265,12 +265,6 @@ pub(crate) fn scratched_fields<'a>(race: &'a Race, runner: &'a DeclaredRunner) -
 /// The stated currency of a runner's stakes; empty if there is none.
 pub(crate) fn currency(runner: &ResultRunner) -> &str {
     runner.stakes_currency.as_ref().map_or("", Currency::as_str)
-}
-
-/// The exact price as a JSON number; 0 if there is none.
-fn win_odds(runner: &ResultRunner) -> Box<RawValue> {
-    let odds = runner.win_odds.map(json::number);
-    odds.unwrap_or_else(|| json::number(0))
 }
 
 /// What a revision of a result states.

@@ -8,9 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::json::{self, beginning};
-use crate::keys;
-use crate::store::{Store, StoreError, StoreResult, parse};
-use crate::stored_message::StoredMessage;
+use crate::store::{StoreResult, parse};
+use crate::{Store, StoreError, StoredMessage, keys};
 
 /// The maximum of a rejected message that is stored, in bytes of JSON, as all of these: a feeder's text may be rendered
 /// as six times as many bytes. The log has all of it.
@@ -73,18 +72,12 @@ pub struct Announcement {
 
 /// Renders a rejected message as it is stored, and its announcement.
 pub(crate) fn render(message: StoredMessage<'_>, error: &DecodeError) -> (Vec<u8>, Announcement) {
-    let StoredMessage {
-        seq,
-        recorded_at,
-        subject,
-        payload,
-    } = message;
-    let subject = beginning(subject, SUBJECT_BYTES_MAX);
+    let payload = message.payload;
     let attributes: Attributes = serde_json::from_slice(payload).unwrap_or_default();
     let notice = RejectionNotice {
-        seq,
-        recorded_at,
-        subject: subject.into(),
+        seq: message.seq,
+        recorded_at: message.recorded_at,
+        subject: beginning(message.subject, SUBJECT_BYTES_MAX).into(),
         source: text(&attributes.source),
         id: text(&attributes.id),
         code: error.code().into(),

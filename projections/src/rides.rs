@@ -191,12 +191,8 @@ impl RideSum {
         if odds > 0 {
             self.priced_starts += 1;
             let shared_by = i64::from(ride.dead_heat.unwrap_or(1));
-            let returned = if ride.position == 1 {
-                odds / shared_by
-            } else {
-                0
-            };
-            self.profit += returned - 1000;
+            let wins = i64::from(ride.position == 1);
+            self.profit += wins * (odds / shared_by) - 1000;
         }
     }
 
@@ -240,7 +236,7 @@ pub struct RideGroup {
 }
 
 /// Counts rides, all and by groups.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct RideCounter {
     by: Option<RidesBy>,
     season_month: i8,
@@ -251,12 +247,10 @@ pub struct RideCounter {
 impl RideCounter {
     /// Counts nothing yet. `season_month` is that of [`season_month`].
     pub fn new(by: Option<RidesBy>, season_month: i8) -> Self {
-        let (all, groups) = Default::default();
         Self {
             by,
             season_month,
-            all,
-            groups,
+            ..Self::default()
         }
     }
 

@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use crate::effect::Effect;
 use crate::json;
 use crate::newest::{Newest, Order, identity};
-use crate::seen_ids::SeenIds;
 
 /// A race has a few statements of its result. One of an earlier revision that is repeated after this many others is
 /// listed again among the revisions, as stale.
@@ -34,7 +33,7 @@ pub(crate) struct Statements<T> {
     of_revision: Newest,
     /// The latest statements of any revision.
     #[serde(default, skip_serializing_if = "json::is_default")]
-    seen: SeenIds<STATEMENT_IDS_MAX>,
+    seen: Vec<u64>,
     #[serde(default, skip_serializing_if = "json::is_default")]
     count: u32,
 }
@@ -45,7 +44,7 @@ impl<T> Default for Statements<T> {
             in_force: None,
             amended_at: None,
             of_revision: Newest::default(),
-            seen: SeenIds::default(),
+            seen: Vec::new(),
             count: 0,
         }
     }
@@ -55,9 +54,13 @@ impl<T: Revised> Statements<T> {
     /// Adds a statement.
     pub(crate) fn state(&mut self, recorded: &Recorded, statement: &T) -> Effect {
         let identity = identity(&recorded.envelope);
-        if !self.seen.is_new(identity) {
+        if self.seen.contains(&identity) {
             return Effect::Repeated;
         }
+        if self.seen.len() == STATEMENT_IDS_MAX {
+            self.seen.remove(0);
+        }
+        self.seen.push(identity);
         let current = self.in_force.as_ref().map(T::revision);
         let revision = Some(statement.revision());
         if revision > current {

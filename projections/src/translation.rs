@@ -30,8 +30,8 @@ impl<'a> Translation<'a> {
     ///
     /// # Errors
     /// Returns a [`StoreError`](crate::StoreError) if a state cannot be read.
-    pub fn of(json: &[u8], to: &'a LanguageTag, store: &'a Store) -> StoreResult<Self> {
-        let (language, fields) = (to, BTreeMap::new());
+    pub fn of(json: &[u8], language: &'a LanguageTag, store: &'a Store) -> StoreResult<Self> {
+        let fields = BTreeMap::new();
         let mut names = Self {
             language,
             store,

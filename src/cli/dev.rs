@@ -89,7 +89,7 @@ impl Dev {
         let introduction = async {
             let key = dev_key(&self.data, &app).await?;
             if http.ip().is_loopback() {
-                app.dev_key.set(key.clone());
+                let _ = app.dev_key.set(key.clone());
             }
             wait_until_live(&app).await;
             if !self.no_demo {

@@ -84,17 +84,13 @@ impl Frame {
 
     /// The message in an encoding.
     pub fn bytes(&self, encoding: Encoding) -> &Bytes {
-        let Encoded {
-            text,
-            deflated,
-            event,
-        } = &*self.0;
+        let encoded = &*self.0;
+        let text = &encoded.text;
+        let deflated = || deflate(self.json()).unwrap_or_else(|| text.clone());
         match encoding {
             Encoding::WebSocket => text,
-            Encoding::Deflated => {
-                deflated.get_or_init(|| deflate(self.json()).unwrap_or_else(|| text.clone()))
-            }
-            Encoding::EventStream => event.get_or_init(|| to_event(self.json())),
+            Encoding::Deflated => encoded.deflated.get_or_init(deflated),
+            Encoding::EventStream => encoded.event.get_or_init(|| to_event(self.json())),
         }
     }
 
@@ -153,14 +149,8 @@ fn to_event(message: &[u8]) -> Bytes {
     let id: Option<ResumeId<'_>> = serde_json::from_slice(message).ok();
     let id = id.filter(|id| !id.snapshot && !id.more && !id.recorded_at.is_empty());
     let id = id.map(|id| format!("id: {} {}\n", id.seq, id.recorded_at));
-    [
-        id.unwrap_or_default().as_bytes(),
-        b"data: ",
-        message,
-        b"\n\n",
-    ]
-    .concat()
-    .into()
+    let id = id.unwrap_or_default();
+    [id.as_bytes(), b"data: ", message, b"\n\n"].concat().into()
 }
 
 #[cfg(test)]

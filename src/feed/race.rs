@@ -10,13 +10,6 @@ use super::frame::Frame;
 use super::market::MarketFeed;
 use super::message::{ConflatedBy, Content, FeedMessage, Topic};
 
-/// An odds message: its index, and the sequence of the one before it.
-#[derive(Debug, Clone, Copy)]
-struct OddsMark {
-    index: u64,
-    prev_seq: u64,
-}
-
 #[derive(Debug)]
 pub(super) struct RaceFeed {
     pub(super) topic: Arc<Topic>,
@@ -26,7 +19,8 @@ pub(super) struct RaceFeed {
     board: Option<LiveBoard>,
     /// The image, encoded when it is first needed.
     snapshot: OnceLock<Frame>,
-    marks: VecDeque<OddsMark>,
+    /// The odds messages: the index of each, and the sequence of the one before it.
+    pub(super) marks: VecDeque<(u64, u64)>,
     markets: BTreeMap<Content, MarketFeed>,
     /// Whether the markets have all of their prices. False before the race is open, and once these were too many.
     has_prices: bool,
@@ -34,13 +28,12 @@ pub(super) struct RaceFeed {
 
 impl RaceFeed {
     pub(super) fn new(race: RaceKey) -> Self {
-        let topic = Topic {
-            race,
-            venue: String::new(),
-            runners: Vec::new(),
-        };
         Self {
-            topic: Arc::new(topic),
+            topic: Arc::new(Topic {
+                race,
+                venue: String::new(),
+                runners: Vec::new(),
+            }),
             open: false,
             on_card: false,
             off_time: None,
@@ -106,8 +99,7 @@ impl RaceFeed {
     pub(super) fn mark(&mut self, message: &FeedMessage) -> bool {
         let index = message.index;
         if message.content == Content::ODDS {
-            let prev_seq = message.prev_seq;
-            self.marks.push_back(OddsMark { index, prev_seq });
+            self.marks.push_back((index, message.prev_seq));
         } else if self.has_prices {
             let market = self.markets.entry(message.content.clone());
             market.or_default().latest_index = Some(index);
@@ -119,14 +111,9 @@ impl RaceFeed {
 
     /// Drops the marks of the odds messages before an index.
     pub(super) fn drop_marks_before(&mut self, index: u64) {
-        let old = self.marks.partition_point(|mark| mark.index < index);
+        let old = self.marks.partition_point(|(known, _)| *known < index);
         self.marks.drain(..old);
         self.marks.shrink_to_fit();
-    }
-
-    #[cfg(test)]
-    pub(super) fn marks(&self) -> usize {
-        self.marks.len()
     }
 
     /// The index of the latest message that may be conflated; `None` before the first one in this process.
@@ -138,7 +125,7 @@ impl RaceFeed {
 
     /// The index of the latest odds message; `None` before the first one in this process.
     pub(super) fn latest_index(&self) -> Option<u64> {
-        self.marks.back().map(|mark| mark.index)
+        self.marks.back().map(|(index, _)| *index)
     }
 
     /// The image, encoded once for all clients.
@@ -181,9 +168,9 @@ impl RaceFeed {
     /// One message for all odds messages from an index on, with the index of the last of them.
     fn conflated_odds(&self, from: u64, by: ConflatedBy) -> Option<(u64, Frame)> {
         let board = self.board.as_ref()?;
-        let last = self.marks.back()?;
-        let start = self.marks.partition_point(|mark| mark.index < from);
-        let first = self.marks.get(start)?;
+        let (last, _) = self.marks.back()?;
+        let start = self.marks.partition_point(|(index, _)| *index < from);
+        let (_, prev_seq) = self.marks.get(start)?;
         let merged = self.marks.len() - start;
         let fields = json::fields(&board.json);
         let encoded = if merged == 1 {
@@ -196,9 +183,9 @@ impl RaceFeed {
             let head =
                 format!(r#"{{"event":"odds_update","conflated":{merged},"conflated_by":"{by}","#);
             let (before, after) = json::around_number(fields, "prev_seq")?;
-            let prev_seq = first.prev_seq.to_string();
+            let prev_seq = prev_seq.to_string();
             Frame::text(&[head.as_bytes(), before, prev_seq.as_bytes(), after, b"}"])
         };
-        Some((last.index, encoded))
+        Some((*last, encoded))
     }
 }

@@ -280,12 +280,6 @@ impl FeedState {
         }
     }
 
-    /// The number of odds marks of all races.
-    #[cfg(test)]
-    pub(super) fn marks(&self) -> usize {
-        self.races.values().map(RaceFeed::marks).sum()
-    }
-
     /// Closes a race that was open.
     fn close_open(&mut self, key: RaceKey) {
         self.open.remove(&key);
@@ -346,8 +340,8 @@ impl FeedState {
     /// Keeps the ring within its bounds. The messages of one event are dropped together.
     fn evict(&mut self) {
         while let Some(oldest) = self.ring.front() {
-            let full =
-                self.ring.len() > self.bounds.messages || self.ring_bytes > self.bounds.bytes;
+            let bounds = &self.bounds;
+            let full = self.ring.len() > bounds.messages || self.ring_bytes > bounds.bytes;
             if !full && oldest.seq >= self.complete_from {
                 return;
             }

@@ -14,10 +14,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::error::ApiError;
-use super::params::QueryParams;
-use super::routes::Routes;
-use super::state::App;
+use super::{ApiError, App, QueryParams, Routes};
 use crate::accounts::{Key, KeyEntry, KeyId, now};
 use crate::limits::{Period, Usage};
 
@@ -100,7 +97,7 @@ async fn account(
 ) -> Result<impl IntoResponse, ApiError> {
     query.check_names(&[])?;
     let plan = &entry.meter.plan;
-    let limit_of = |period| entry.meter.usage(period).map(LimitUse::from);
+    let limit_of = |period| entry.meter.usage(period).map(LimitUse::of);
     let limit = plan.connections.map_or(0, NonZeroU32::get);
     let open = app.fan_out.clients_of(&entry.holder);
     let status = AccountStatus {
@@ -141,8 +138,8 @@ fn keys_of(app: &App, entry: &KeyEntry) -> Vec<ListedKey> {
     valid.map(row).collect()
 }
 
-impl From<Usage> for LimitUse {
-    fn from(usage: Usage) -> Self {
+impl LimitUse {
+    fn of(usage: Usage) -> Self {
         let now = Timestamp::now();
         let after =
             |wait: Duration| Moment::from(now.saturating_add(wait).unwrap_or(now)).to_string();

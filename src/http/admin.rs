@@ -14,12 +14,10 @@ use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
 
 use super::admin_access::{HEALTH, admin_error};
-use super::error::ApiError;
-use super::params::QueryParams;
 use super::readiness::{AdminStatus, healthz};
 use super::rejections::rejections;
 use super::scrape::scrape;
-use super::state::App;
+use super::{ApiError, App, QueryParams};
 
 /// Views in one chunk of the list.
 const VIEWS_PER_CHUNK: usize = 1000;

@@ -89,14 +89,13 @@ impl AdminAccess {
     /// Whether a `Host` names this address. A DNS name other than `localhost` does only if it is listed; an IP address
     /// cannot be rebound, so each does that the socket may have.
     fn is_own_host(&self, host: &str, bound: IpAddr) -> bool {
-        let Ok(authority) = host.parse::<Authority>() else {
-            return false;
-        };
-        let name = authority.host().to_ascii_lowercase();
-        let address = name.trim_start_matches('[').trim_end_matches(']').parse();
         let is_own_address =
             |address: IpAddr| address.is_loopback() || address == bound || bound.is_unspecified();
-        name == "localhost" || self.hosts.contains(&name) || address.is_ok_and(is_own_address)
+        host.parse::<Authority>().is_ok_and(|authority| {
+            let name = authority.host().to_ascii_lowercase();
+            let address = name.trim_start_matches('[').trim_end_matches(']').parse();
+            name == "localhost" || self.hosts.contains(&name) || address.is_ok_and(is_own_address)
+        })
     }
 }
 

@@ -9,11 +9,10 @@ use projections::{Checkpoint, keys};
 use tokio::time::timeout;
 
 use super::days::{NEXT, next_days};
-use super::error::{ApiError, capitalized};
 use super::meetings::meetings_of_days;
-use super::params::QueryParams;
-use super::request::{ApiRequest, AsOf};
+use super::request::AsOf;
 use super::results::choose_race;
+use super::{ApiError, ApiRequest, QueryParams, capitalized};
 use crate::past::{Part, PastError};
 
 const OF_NO_RACE: &str = "as_of is off only where the path names a race";

@@ -15,9 +15,7 @@ const NO_KEY: &str = "This address is for programs, which send a key with each r
     documentation how to use it.";
 
 /// A browser, and the relative path from what it requested to the root.
-pub(super) struct Browser {
-    root: String,
-}
+pub(super) struct Browser(String);
 
 impl Browser {
     /// `None` for a program, which accepts any type, or JSON.
@@ -28,9 +26,7 @@ impl Browser {
         is_browser.then(|| {
             let slashes = request.uri().path().matches('/').count();
             let folders = slashes.saturating_sub(1).min(FOLDERS_MAX);
-            Self {
-                root: "../".repeat(folders),
-            }
+            Self("../".repeat(folders))
         })
     }
 
@@ -54,6 +50,6 @@ impl Browser {
             // A person has the status page instead.
             _ => format!("{}.", message.split("; see /").next().unwrap_or_default()),
         };
-        ErrorPage::new(title, &text, &self.root).replace(response);
+        ErrorPage::new(title, &text, &self.0).replace(response);
     }
 }

@@ -18,12 +18,9 @@ use serde::Serialize;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::changed_paths::{changed_paths, changes_all_horses};
-use super::error::ApiError;
-use super::paging::{PageRows, next_path};
-use super::params::QueryParams;
-use super::request::{Answer, ApiRequest, wait_for};
-use super::routes::Routes;
-use super::state::App;
+use super::paging::next_path;
+use super::request::wait_for;
+use super::{Answer, ApiError, ApiRequest, App, PageRows, QueryParams, Routes};
 use crate::live::unknown_name;
 
 const PATH: &str = "/api/v1/changes";

@@ -57,11 +57,9 @@ impl Origins {
         let is_origin = bare.split_once("://").is_some_and(|(scheme, host)| {
             !scheme.is_empty() && !host.is_empty() && host.chars().all(is_host_char)
         });
-        if text == ANY_ORIGIN || is_origin {
-            Ok(text.to_owned())
-        } else {
-            Err("an origin is a scheme and a host, such as https://racing.example".into())
-        }
+        let is_known = (text == ANY_ORIGIN || is_origin).then(|| text.to_owned());
+        let expected = "an origin is a scheme and a host, such as https://racing.example";
+        is_known.ok_or_else(|| expected.to_owned())
     }
 
     fn allow(&self, origin: &HeaderValue) -> bool {
@@ -79,10 +77,8 @@ impl Origins {
         let host = headers.get(HOST).map(HeaderValue::as_bytes);
         let is_own = |origin: &HeaderValue| {
             let own_host = origin.to_str().ok().and_then(|text| text.split_once("://"));
-            let own_host = own_host.map(|(_, host)| host.as_bytes());
-            own_host
-                .zip(host)
-                .is_some_and(|(own, host)| own.eq_ignore_ascii_case(host))
+            let hosts = own_host.map(|(_, host)| host.as_bytes()).zip(host);
+            hosts.is_some_and(|(own, host)| own.eq_ignore_ascii_case(host))
         };
         let origin = headers.get(ORIGIN);
         origin.is_none_or(|origin| is_own(origin) || self.allow(origin))

@@ -9,12 +9,10 @@ use projections::meetings::MeetingFacts;
 use projections::{Store, StoreError, View, keys};
 use serde::Deserialize;
 
-use super::error::ApiError;
 use super::meeting_choice::MeetingChoice;
 use super::meeting_races::race_of_meeting;
-use super::paging::{PageRows, present_pages};
-use super::request::{Answer, ApiRequest, resource};
-use super::routes::Routes;
+use super::paging::present_pages;
+use super::{Answer, ApiError, ApiRequest, PageRows, Routes, resource};
 use crate::clock::Clock;
 
 pub(super) const NEXT: &str = "/api/v1/races/next";
@@ -24,12 +22,10 @@ const DAYS_AHEAD: i64 = 7;
 const LATE_MAX: SignedDuration = SignedDuration::from_hours(12);
 
 pub(super) fn router() -> Routes {
+    let movers = present_pages(&["limit"], movers);
     Routes::default()
         .route("/api/v1/days/{date}", resource(&[], day))
-        .route(
-            "/api/v1/days/{date}/movers",
-            present_pages(&["limit"], movers),
-        )
+        .route("/api/v1/days/{date}/movers", movers)
         .route(NEXT, resource(&["limit"], next))
 }
 

@@ -8,9 +8,8 @@ use projections::keys;
 use tokio::time::sleep;
 
 use super::days::next_races;
-use super::error::ApiError;
 use super::front_page::{FrontRace, FrontRaces};
-use super::state::App;
+use super::{ApiError, App};
 use crate::clock::now;
 use crate::past::Part;
 
@@ -40,10 +39,8 @@ async fn read(app: &App, delay: SignedDuration) -> Result<FrontRaces, ApiError> 
     let as_of = now.checked_sub(delay).unwrap_or(Timestamp::MIN);
     let seq = app.past.seq_at(as_of.into(), whole.seq).await?;
     let mut races = Vec::new();
-    for (off, view) in next_races(&app.clock, &store, now)?
-        .into_iter()
-        .take(RACES_MAX)
-    {
+    let next = next_races(&app.clock, &store, now)?.into_iter();
+    for (off, view) in next.take(RACES_MAX) {
         let mut race: FrontRace = serde_json::from_slice(&view)?;
         let part = Part::Races {
             date: race.date,
@@ -73,8 +70,6 @@ async fn read(app: &App, delay: SignedDuration) -> Result<FrontRaces, ApiError> 
 /// A time in a zone, or in that of the service.
 fn local(app: &App, time: Timestamp, zone: &str, format: &str) -> String {
     let zoned = time.in_tz(zone).or_else(|_| time.in_tz(&app.clock.zone));
-    zoned.map_or_else(
-        |_| time.to_string(),
-        |zoned| zoned.strftime(format).to_string(),
-    )
+    let shown = zoned.map(|zoned| zoned.strftime(format).to_string());
+    shown.unwrap_or_else(|_| time.to_string())
 }

@@ -290,7 +290,8 @@ fn csv(rows: &[RowFields<'_>]) -> Result<Vec<u8>, Box<dyn std::error::Error>> {
             names.len() - 1
         });
     }
-    let mut writer = csv::WriterBuilder::new()
+    let mut writer = csv::WriterBuilder::new();
+    let mut writer = writer
         .terminator(csv::Terminator::CRLF)
         .from_writer(Vec::new());
     if !names.is_empty() {

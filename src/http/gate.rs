@@ -24,12 +24,10 @@ use tracing::Span;
 use super::bearer::bearer_token;
 use super::browser::Browser;
 use super::cors::{Cors, PROBES};
-use super::error::ApiError;
 use super::pages::{is_of_own_page, session_secret};
-use super::params::QueryParams;
 use super::rate_limit::set_rate_limit_headers;
-use super::state::App;
 use super::views_state::ViewsState;
+use super::{ApiError, App, QueryParams};
 use crate::accounts::{KeyEntry, KeyId, Refusal};
 use crate::health::Reason;
 use crate::limits::{Network, RateLimitStatus};
@@ -150,9 +148,8 @@ async fn answer(handling: impl Future<Output = Result<Response, Infallible>>) ->
 
 /// What an answer without a key costs: its bytes, which a page that is not compressed before also costs CPU.
 fn cost_kib(response: &Response) -> u32 {
-    u32::try_from(response.body().size_hint().lower() / 1024)
-        .unwrap_or(u32::MAX)
-        .max(OPEN_COST_KIB_MIN)
+    let kib = u32::try_from(response.body().size_hint().lower() / 1024);
+    kib.unwrap_or(u32::MAX).max(OPEN_COST_KIB_MIN)
 }
 
 /// Checks the key of a request, and counts the request to the key's plan and use. Without a key, checks what the client
@@ -294,11 +291,8 @@ impl App {
 
     fn too_many(&self, retry_after: u32) -> ApiError {
         self.metrics.limited_address.increment(1);
-        ApiError::RateLimitExceeded {
-            message: "Too many requests without a valid API key".to_owned(),
-            retry_after,
-            status: None,
-        }
+        let message = "Too many requests without a valid API key".to_owned();
+        ApiError::RateLimitExceeded(message, retry_after, None)
     }
 
     /// Counts a request to the plan of its key.
@@ -307,11 +301,8 @@ impl App {
             self.metrics.limited(exceeded.period);
             let name = entry.meter.plan.name.as_str();
             let (limit, period) = (exceeded.status.limit, exceeded.period.into_str());
-            ApiError::RateLimitExceeded {
-                message: format!("The plan {name:?} allows {limit} requests a {period}"),
-                retry_after: exceeded.retry_after,
-                status: Some(exceeded.status),
-            }
+            let message = format!("The plan {name:?} allows {limit} requests a {period}");
+            ApiError::RateLimitExceeded(message, exceeded.retry_after, Some(exceeded.status))
         })
     }
 

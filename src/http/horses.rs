@@ -5,27 +5,19 @@ use projections::horse_form::RowKind;
 use projections::json::JsonObject;
 use projections::{horse_profile, keys};
 
-use super::error::ApiError;
-use super::name_search;
-use super::paging::{INVALID_AFTER, PageRows, next_path, pages, present_pages};
-use super::params::QueryParams;
-use super::request::{Answer, ApiRequest, resource};
-use super::routes::Routes;
+use super::paging::{INVALID_AFTER, next_path, pages, present_pages};
+use super::{Answer, ApiError, ApiRequest, PageRows, QueryParams, Routes, name_search, resource};
 
 /// Form rows that are read for one page. A horse may be on many cards without a result.
 const FORM_READ_ROWS_MAX: usize = 1000;
 
 pub(super) fn router() -> Routes {
+    let search = present_pages(&["after", "limit", "name"], search);
+    let form = pages(&["after", "before", "limit"], form);
     Routes::default()
-        .route(
-            "/api/v1/horses",
-            present_pages(&["after", "limit", "name"], search),
-        )
+        .route("/api/v1/horses", search)
         .route("/api/v1/horses/{horse_no}", resource(&[], profile))
-        .route(
-            "/api/v1/horses/{horse_no}/form",
-            pages(&["after", "before", "limit"], form),
-        )
+        .route("/api/v1/horses/{horse_no}/form", form)
 }
 
 /// The profiles of the horses that have the text `name` in a name, and after the position of an earlier page, by name.
@@ -79,8 +71,11 @@ fn form(request: &ApiRequest) -> Result<Answer, ApiError> {
         let (key, value) = row?;
         if read == FORM_READ_ROWS_MAX || placed.is_full() || unplaced.is_full() {
             let after = last.strip_prefix(&all).unwrap_or_default();
-            let path = format!("/api/v1/horses/{horse_no}/form");
-            next = next_path(&path, &request.query, after);
+            next = next_path(
+                &format!("/api/v1/horses/{horse_no}/form"),
+                &request.query,
+                after,
+            );
             break;
         }
         match RowKind::split(&value) {

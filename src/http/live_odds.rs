@@ -18,14 +18,11 @@ use tokio_util::io::ReaderStream;
 use tracing::{Instrument as _, Span};
 use tungstenite::handshake::server::create_response_with_body;
 
-use super::error::ApiError;
 use super::header_list::elements;
 use super::meeting_choice::race_of_today;
-use super::params::{PathParams, QueryParams};
-use super::routes::Routes;
 use super::server::take_stream;
-use super::state::App;
 use super::static_document::SentAsItIs;
+use super::{ApiError, App, PathParams, QueryParams, Routes};
 use crate::accounts::KeyEntry;
 use crate::clock::Uptime;
 use crate::feed::frame::Encoding;
@@ -43,11 +40,10 @@ impl From<ConnectionRefused> for ApiError {
             ConnectionRefused::ServiceFull => {
                 Self::NotReady("There are too many WebSocket connections".to_owned())
             }
-            ConnectionRefused::NetworkFull => Self::RateLimitExceeded {
-                message: "There are too many WebSocket connections from this network".to_owned(),
-                retry_after: TOO_MANY_CONNECTIONS_SECONDS,
-                status: None,
-            },
+            ConnectionRefused::NetworkFull => {
+                let message = "There are too many WebSocket connections from this network";
+                Self::RateLimitExceeded(message.to_owned(), TOO_MANY_CONNECTIONS_SECONDS, None)
+            }
         }
     }
 }
@@ -120,8 +116,8 @@ async fn live_odds(
 /// An answer that does not end, and passes on what is written to a connection.
 fn event_stream(admit: impl FnOnce(NewConnection)) -> Result<Response, ApiError> {
     // The socket of the response belongs to the server, which passes on what is written to this one.
-    let (stream, response) =
-        connected_pair().map_err(|error| ApiError::NotReady(error.to_string()))?;
+    let pair = connected_pair();
+    let (stream, response) = pair.map_err(|error| ApiError::NotReady(error.to_string()))?;
     admit(NewConnection {
         stream: stream.into(),
         tls: None,

@@ -5,10 +5,8 @@ use projections::json::JsonObject;
 use projections::meetings::{ChosenMeeting, MeetingFacts};
 use projections::{Store, keys};
 
-use super::error::ApiError;
-use super::params::{QueryParams, quoted};
-use super::request::{Answer, ApiRequest};
-use super::state::App;
+use super::params::quoted;
+use super::{Answer, ApiError, ApiRequest, App, QueryParams};
 
 /// The meeting that a response is about, and the other meetings of its day.
 pub(super) struct MeetingChoice {
@@ -32,10 +30,9 @@ impl MeetingChoice {
         }
         if meetings.is_empty() {
             let zone = &app.clock.zone;
-            return Err(ApiError::NotFound(if date == today {
-                format!("No meeting is scheduled for {date} ({zone})")
-            } else {
-                format!("No meeting is known for {date}")
+            return Err(ApiError::NotFound(match date == today {
+                true => format!("No meeting is scheduled for {date} ({zone})"),
+                false => format!("No meeting is known for {date}"),
             }));
         }
         meetings.sort_by_key(|meeting| app.venue_rank(meeting.venue_code.as_str()));

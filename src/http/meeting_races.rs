@@ -5,30 +5,22 @@ use projections::json::JsonObject;
 use projections::keys;
 use projections::meetings::MeetingFacts;
 
-use super::error::ApiError;
 use super::meeting_choice::{is_at, races_of_meeting};
 use super::meetings::meetings_of_days;
-use super::paging::{INVALID_AFTER, PageRows, next_path, pages};
+use super::paging::{INVALID_AFTER, pages};
 use super::params::quoted;
-use super::request::{Answer, ApiRequest, resource};
-use super::routes::Routes;
+use super::{Answer, ApiError, ApiRequest, PageRows, Routes, resource};
 
 const PARAMETERS: &[&str] = &["after", "from", "limit", "to", "venue"];
 
 pub(super) fn router() -> Routes {
+    let results = pages(PARAMETERS, |request| races(request, keys::results));
+    let cards = pages(PARAMETERS, |request| races(request, keys::cards));
+    let of_meeting = resource(&["venue"], |request| races_of_meeting(request, keys::cards));
     Routes::default()
-        .route(
-            "/api/v1/results",
-            pages(PARAMETERS, |request| races(request, keys::results)),
-        )
-        .route(
-            "/api/v1/racecards",
-            pages(PARAMETERS, |request| races(request, keys::cards)),
-        )
-        .route(
-            "/api/v1/racecards/{date}",
-            resource(&["venue"], |request| races_of_meeting(request, keys::cards)),
-        )
+        .route("/api/v1/results", results)
+        .route("/api/v1/racecards", cards)
+        .route("/api/v1/racecards/{date}", of_meeting)
 }
 
 /// The races of the days, after the position of an earlier page, by date, venue code and race number. `views_of`
@@ -44,8 +36,6 @@ fn races(
     let mut after = after.transpose()?;
     let venue = request.query.get("venue");
     let mut is_venue_known = venue.is_none();
-    let mut last = String::new();
-    let mut next = String::new();
     'meetings: for meeting in meetings_of_days(request)? {
         let meeting = meeting?;
         if venue.is_some_and(|venue| !is_at(&meeting, venue)) {
@@ -59,12 +49,10 @@ fn races(
         let first = first.as_ref().unwrap_or(&all);
         for row in request.store.range(first, &format!("{all}~")) {
             let (key, race) = row?;
-            if page.is_full() {
-                next = next_path(request.uri.path(), &request.query, &last);
+            let (_, position) = key.split_once('/').unwrap_or_default();
+            if !page.take(position, &race_of_meeting(&meeting, &race)) {
                 break 'meetings;
             }
-            page.push(&race_of_meeting(&meeting, &race));
-            last = key.split_once('/').unwrap_or_default().1.to_owned();
         }
     }
     if let (false, Some(venue)) = (is_venue_known, venue.map(quoted)) {
@@ -72,7 +60,10 @@ fn races(
         return Err(ApiError::NotFound(message));
     }
     let json = JsonObject::new().list("races", page.list());
-    Ok(Answer::page(json, &next))
+    Ok(Answer::page(
+        json,
+        &page.next(request.uri.path(), &request.query),
+    ))
 }
 
 /// A race behind the fields of its meeting.

@@ -2,18 +2,14 @@
 
 use projections::json::JsonObject;
 use projections::meetings::MeetingFacts;
-use projections::{StoreError, View, keys};
+use projections::{StoredRow, keys};
 
-use super::error::ApiError;
-use super::paging::{PageRows, next_path, pages};
-use super::request::{Answer, ApiRequest};
-use super::routes::Routes;
+use super::paging::pages;
+use super::{Answer, ApiError, ApiRequest, PageRows, Routes};
 
 pub(super) fn router() -> Routes {
-    Routes::default().route(
-        "/api/v1/meetings",
-        pages(&["after", "from", "limit", "to"], list),
-    )
+    let list = pages(&["after", "from", "limit", "to"], list);
+    Routes::default().route("/api/v1/meetings", list)
 }
 
 /// The meetings of the days that a request asks for, from the position of an earlier page on. That of a list of races
@@ -24,9 +20,7 @@ pub(super) fn meetings_of_days(
     Ok(rows(request)?.map(|row| Ok(serde_json::from_slice(&row?.1)?)))
 }
 
-fn rows(
-    request: &ApiRequest,
-) -> Result<impl Iterator<Item = Result<(String, View), StoreError>>, ApiError> {
+fn rows(request: &ApiRequest) -> Result<impl Iterator<Item = StoredRow>, ApiError> {
     let [from, to] = request.query.period()?;
     let first = from.map_or_else(|| keys::MEETINGS.to_owned(), keys::meetings_of);
     let after = request.query.get("after");
@@ -44,18 +38,16 @@ fn rows(
 
 fn list(request: &ApiRequest) -> Result<Answer, ApiError> {
     let mut page = PageRows::of(&request.query)?;
-    let mut key_before = String::new();
-    let mut next = String::new();
     for row in rows(request)? {
         let (key, meeting) = row?;
-        if page.is_full() {
-            let after = key_before.strip_prefix(keys::MEETINGS).unwrap_or_default();
-            next = next_path("/api/v1/meetings", &request.query, after);
+        if !page.take(
+            key.strip_prefix(keys::MEETINGS).unwrap_or_default(),
+            &meeting,
+        ) {
             break;
         }
-        page.push(&meeting);
-        key_before = key;
     }
+    let next = page.next("/api/v1/meetings", &request.query);
     let json = JsonObject::new().list("meetings", page.list());
     Ok(Answer::page(json.field("more", &!next.is_empty()), &next))
 }

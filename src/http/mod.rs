@@ -90,12 +90,15 @@ pub(crate) use server::HttpServer;
 pub(crate) use status::board::StatusBoard;
 pub(crate) use status::{finish as finish_status, run as keep_status};
 
-use error::ApiError;
+use error::{ApiError, capitalized};
 use gate::gate;
 use header_list::{elements, is_zero_weight};
+use paging::PageRows;
+use params::{PathParams, QueryParams};
+use request::{Answer, ApiRequest, resource};
 use routes::Routes;
 use state::App;
-use static_document::SentAsItIs;
+use static_document::{SentAsItIs, StaticDocument};
 
 /// The smallest body that is compressed: below it compression saves no packet.
 const COMPRESSED_BYTES_MIN: u64 = 1024;

@@ -3,9 +3,8 @@
 use projections::json::JsonObject;
 use projections::keys::folded;
 
-use super::error::ApiError;
-use super::paging::{PageRows, next_path};
-use super::request::{Answer, ApiRequest};
+use super::paging::next_path;
+use super::{Answer, ApiError, ApiRequest, PageRows};
 
 /// Names that one page looks at. They are read as of one event, which delays the next.
 const NAMES_SEARCHED_MAX: usize = 10_000;

@@ -3,21 +3,15 @@
 use events::{Moment, PoolCode, RaceKey};
 use projections::{board_of_source, keys, last_quoted_at, odds_market, odds_sources};
 
-use super::error::ApiError;
 use super::meeting_choice::MeetingChoice;
-use super::request::{Answer, ApiRequest, resource};
-use super::routes::Routes;
+use super::{Answer, ApiError, ApiRequest, Routes, resource};
 
 pub(super) fn router() -> Routes {
+    let board = resource(&["market", "source", "venue"], board);
+    let sources = resource(&["venue"], sources);
     Routes::default()
-        .route(
-            "/api/v1/odds/{date}/{race_number}",
-            resource(&["market", "source", "venue"], board),
-        )
-        .route(
-            "/api/v1/odds/{date}/{race_number}/sources",
-            resource(&["venue"], sources),
-        )
+        .route("/api/v1/odds/{date}/{race_number}", board)
+        .route("/api/v1/odds/{date}/{race_number}/sources", sources)
 }
 
 fn board(request: &ApiRequest) -> Result<Answer, ApiError> {

@@ -15,12 +15,9 @@ use projections::odds_history::{OddsStep, OddsTick, PriceSteps, Priced, market_t
 use projections::{LogClock, keys};
 use serde::Deserialize;
 
-use super::error::ApiError;
 use super::odds::{chosen, find, market, odds_path};
-use super::paging::{LIMIT_MAX, PageRows, next_path, read_page};
-use super::request::{Answer, ApiRequest};
-use super::routes::Routes;
-use super::state::App;
+use super::paging::{LIMIT_MAX, next_path, read_page};
+use super::{Answer, ApiError, ApiRequest, App, PageRows, Routes};
 
 const HISTORY: &str = "/api/v1/odds/{date}/{race_number}/history";
 const MOVES: &str = "/api/v1/odds/{date}/{race_number}/moves";
@@ -237,12 +234,9 @@ impl HistoryRows {
         if !self.has(&tick) || self.from.is_some_and(|from| tick.recorded_at < from) {
             return None;
         }
-        if let Some(runner) = &self.runner
-            && !tick.retain(&runner.horse_no, runner.number)
-        {
-            return None;
-        }
-        Some(tick)
+        let runner = self.runner.as_ref();
+        let is_chosen = runner.is_none_or(|it| tick.retain(&it.horse_no, it.number));
+        is_chosen.then_some(tick)
     }
 
     /// Whether a quote is of the source, and before the end.

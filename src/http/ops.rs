@@ -11,13 +11,8 @@ use axum::response::{IntoResponse, Response};
 use axum::{Json, routing::get};
 use jiff::{SignedDuration, Timestamp};
 
-use super::descriptions;
-use super::error::ApiError;
-use super::params::{PathParams, QueryParams};
 use super::readiness::{Readiness, healthz};
-use super::routes::Routes;
-use super::state::App;
-use super::static_document::StaticDocument;
+use super::{ApiError, App, PathParams, QueryParams, Routes, StaticDocument, descriptions};
 
 static OPENAPI: LazyLock<StaticDocument> =
     LazyLock::new(|| StaticDocument::json(&descriptions::openapi()));
@@ -25,9 +20,7 @@ static OPENAPI: LazyLock<StaticDocument> =
 static SCHEMAS: LazyLock<HashMap<String, StaticDocument>> = LazyLock::new(|| {
     let document = |text| StaticDocument::json(&descriptions::parse(text));
     let schemas = events::SCHEMAS.iter();
-    schemas
-        .map(|(name, text)| (format!("{name}.json"), document(text)))
-        .collect()
+    HashMap::from_iter(schemas.map(|(name, text)| (format!("{name}.json"), document(text))))
 });
 
 pub(super) fn documents() -> impl Iterator<Item = &'static StaticDocument> {
@@ -35,19 +28,15 @@ pub(super) fn documents() -> impl Iterator<Item = &'static StaticDocument> {
 }
 
 pub(super) fn router() -> Routes {
+    let openapi = get(async |headers: HeaderMap| OPENAPI.answer(&headers));
+    let asyncapi = get(async |State(app): State<Arc<App>>, headers: HeaderMap| {
+        app.asyncapi.for_request(&headers).answer(&headers)
+    });
     Routes::default()
         .probe("/healthz", get(healthz))
         .probe("/readyz", get(readyz))
-        .route(
-            "/openapi.json",
-            get(async |headers: HeaderMap| OPENAPI.answer(&headers)),
-        )
-        .route(
-            "/asyncapi.json",
-            get(async |State(app): State<Arc<App>>, headers: HeaderMap| {
-                app.asyncapi.for_request(&headers).answer(&headers)
-            }),
-        )
+        .route("/openapi.json", openapi)
+        .route("/asyncapi.json", asyncapi)
         .route("/schemas/{file}", get(schema))
         .route("/.well-known/security.txt", get(security_txt))
 }
@@ -74,10 +63,9 @@ async fn readyz(
 ) -> Result<(StatusCode, Json<Readiness>), ApiError> {
     query.check_names(&["fresh"])?;
     let readiness = Readiness::of(&app, query.duration("fresh")?);
-    let status = if readiness.ready {
-        StatusCode::OK
-    } else {
-        StatusCode::SERVICE_UNAVAILABLE
+    let status = match readiness.ready {
+        true => StatusCode::OK,
+        false => StatusCode::SERVICE_UNAVAILABLE,
     };
     Ok((status, Json(readiness)))
 }

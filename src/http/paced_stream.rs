@@ -106,10 +106,8 @@ impl PacedStream {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
-        Poll::Ready(Err(io::Error::new(
-            io::ErrorKind::TimedOut,
-            "the client reads too slowly",
-        )))
+        let slow = "the client reads too slowly";
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, slow)))
     }
 }
 

@@ -6,15 +6,10 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use axum::routing::{MethodRouter, get};
 use projections::json::JsonObject;
-use projections::{StoreError, View};
-use serde_json::value::RawValue;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
-use super::error::ApiError;
-use super::params::QueryParams;
-use super::request::{Answer, ApiRequest};
-use super::state::App;
+use super::{Answer, ApiError, ApiRequest, App, QueryParams};
 
 /// The largest `limit`, by the contract.
 pub(super) const LIMIT_MAX: usize = 1000;
@@ -43,6 +38,10 @@ pub(super) struct PageRows {
     /// The rows, for one list of a rendered object.
     json: Vec<u8>,
     count: usize,
+    /// The position of the last row that was taken.
+    last: String,
+    /// Whether a row follows that does not fit.
+    more: bool,
 }
 
 impl PageRows {
@@ -79,37 +78,25 @@ impl PageRows {
     }
 
     /// The path of the next page of a list whose rows are numbered; empty on the last page.
-    pub(super) fn next(&self, more: bool, after: u64, path: &str, query: &QueryParams) -> String {
-        if !more {
-            return String::new();
+    /// Adds the row at a position of the list; false if the page is full, so that the row is on the next one.
+    pub(super) fn take(&mut self, position: &str, row: &[u8]) -> bool {
+        self.more = self.is_full();
+        if !self.more {
+            self.push(row);
+            position.clone_into(&mut self.last);
         }
-        let after = after.saturating_add(self.count as u64);
-        next_path(path, query, &after.to_string())
+        !self.more
+    }
+
+    /// The path of the next page, after the last row that was taken; empty if no row follows.
+    pub(super) fn next(&self, path: &str, query: &QueryParams) -> String {
+        let next = self.more.then(|| next_path(path, query, &self.last));
+        next.unwrap_or_default()
     }
 
     /// The rows as the list of an object: one row that has all of them.
     pub(super) fn list(&self) -> Option<&[u8]> {
         (self.count > 0).then_some(&self.json)
-    }
-
-    /// Takes the rows of chunks until the page is full. Returns whether there are more.
-    pub(super) fn fill(
-        &mut self,
-        chunks: impl Iterator<Item = Result<(String, View), StoreError>>,
-    ) -> Result<bool, ApiError> {
-        for chunk in chunks {
-            let (key, chunk) = chunk?;
-            let list = [b"[", &*chunk, b"]"].concat();
-            let rows: Vec<&RawValue> = serde_json::from_slice(&list)
-                .map_err(|error| ApiError::Internal(format!("{key}: {error}")))?;
-            for row in rows {
-                if self.is_full() {
-                    return Ok(true);
-                }
-                self.push(row.get().as_bytes());
-            }
-        }
-        Ok(false)
     }
 }
 

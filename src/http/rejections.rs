@@ -10,9 +10,7 @@ use projections::json::JsonObject;
 use projections::keys;
 use serde::Deserialize;
 
-use super::error::ApiError;
-use super::params::QueryParams;
-use super::state::App;
+use super::{ApiError, App, QueryParams};
 
 /// Rejections in one page.
 const PAGE_ROWS_MAX: usize = 1000;

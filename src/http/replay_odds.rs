@@ -10,13 +10,10 @@ use events::{RaceNumber, RacingDate, VenueCode};
 use tokio::sync::watch;
 
 use super::as_of::beyond;
-use super::error::ApiError;
 use super::live_odds::{
     FILTERS, Handshake, PARAMETERS, check_allowed, filter, resume_point, subscription,
 };
-use super::params::QueryParams;
-use super::routes::Routes;
-use super::state::App;
+use super::{ApiError, App, QueryParams, Routes};
 use crate::accounts::KeyEntry;
 use crate::live::NewClient;
 use crate::past::{Part, PlayFrom, PlaybackControl, SPEED};

@@ -135,8 +135,7 @@ impl ApiRequest {
 
     /// The message as of which the request is answered, unless the views go on meanwhile.
     pub(super) fn seq(&self) -> u64 {
-        self.as_of
-            .map_or_else(|| self.store.seq(), |as_of| as_of.seq)
+        (self.as_of).map_or_else(|| self.store.seq(), |as_of| as_of.seq)
     }
 
     /// The time as of which the request is answered.
@@ -167,10 +166,9 @@ impl ApiRequest {
     /// Returns [`ApiError::LiveOddsNotIncluded`].
     pub(super) fn require_odds(&self, changed_at: Option<Timestamp>) -> Result<(), ApiError> {
         let age = changed_at.map(|time| Timestamp::now().duration_since(time));
-        match self.plan.includes_odds(age) {
-            true => Ok(()),
-            false => Err(self.odds_not_included()),
-        }
+        let is_included = self.plan.includes_odds(age);
+        let not_included = || self.odds_not_included();
+        is_included.then_some(()).ok_or_else(not_included)
     }
 
     pub(super) fn odds_not_included(&self) -> ApiError {
@@ -184,10 +182,8 @@ impl ApiRequest {
     /// Returns [`ApiError::ExportsNotIncluded`].
     pub(super) fn require_exports(&self) -> Result<(), ApiError> {
         let plan = Arc::clone(&self.plan);
-        match plan.exports {
-            true => Ok(()),
-            false => Err(ApiError::ExportsNotIncluded { plan }),
-        }
+        let is_included = plan.exports.then_some(());
+        is_included.ok_or(ApiError::ExportsNotIncluded { plan })
     }
 
     /// The format in which the request accepts a file.
@@ -273,12 +269,9 @@ fn min_seq(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
 pub(super) async fn wait_for(app: &App, seq: u64) -> Result<(), ApiError> {
     let mut status = app.projector.status.clone();
     let reached = status.wait_for(|status| status.phase == Phase::Live && status.seq >= seq);
-    match timeout(MIN_SEQ_WAIT, reached).await {
-        Ok(Ok(_)) => Ok(()),
-        _ => Err(ApiError::NotReady(format!(
-            "The views do not reflect the event {seq} yet"
-        ))),
-    }
+    let late = || ApiError::NotReady(format!("The views do not reflect the event {seq} yet"));
+    let reached = timeout(MIN_SEQ_WAIT, reached).await;
+    reached.ok().and_then(Result::ok).map(drop).ok_or_else(late)
 }
 
 /// Whether `Accept` names one of these media ranges.

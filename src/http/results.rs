@@ -8,31 +8,20 @@ use axum::routing::get;
 use events::RaceKey;
 use projections::{View, keys, pending_dividends};
 
-use super::error::ApiError;
 use super::meeting_choice::{MeetingChoice, races_of_meeting};
 use super::odds_history::moves;
-use super::paging::{PageRows, pages, read_page};
-use super::request::{Answer, ApiRequest, resource};
-use super::routes::Routes;
-use super::state::App;
+use super::paging::{pages, read_page};
+use super::{Answer, ApiError, ApiRequest, App, PageRows, Routes, resource};
 
 pub(super) fn router() -> Routes {
+    let of_meeting = resource(&["venue"], |it| races_of_meeting(it, keys::results));
+    let revisions = pages(&["after", "limit", "venue"], revisions);
+    let dividends = resource(&["venue"], dividends);
     Routes::default()
-        .route(
-            "/api/v1/results/{date}",
-            resource(&["venue"], |request| {
-                races_of_meeting(request, keys::results)
-            }),
-        )
+        .route("/api/v1/results/{date}", of_meeting)
         .route("/api/v1/results/{date}/{race_number}", get(result))
-        .route(
-            "/api/v1/results/{date}/{race_number}/revisions",
-            pages(&["after", "limit", "venue"], revisions),
-        )
-        .route(
-            "/api/v1/results/{date}/{race_number}/dividends",
-            resource(&["venue"], dividends),
-        )
+        .route("/api/v1/results/{date}/{race_number}/revisions", revisions)
+        .route("/api/v1/results/{date}/{race_number}/dividends", dividends)
 }
 
 async fn result(State(app): State<Arc<App>>, request: Request) -> Result<Response, ApiError> {
@@ -84,11 +73,16 @@ fn revisions(request: &ApiRequest) -> Result<Answer, ApiError> {
     find(request, &choice, &race)?;
     let first = keys::revisions_from(&race, after);
     let end = keys::revisions(&race);
-    let more = page.fill(request.store.range(&first, &(end + "~")))?;
     // The date of `today` would be another one on the next page.
+    let rows = request.store.range(&first, &(end + "~"));
+    for (row, position) in rows.zip(after.saturating_add(1)..) {
+        if !page.take(&position.to_string(), &row?.1) {
+            break;
+        }
+    }
     let (date, number) = (race.date, race.race_number);
     let path = format!("/api/v1/results/{date}/{number}/revisions");
-    let next = page.next(more, after, &path, &request.query);
+    let next = page.next(&path, &request.query);
     let json = choice.object().field("race_number", &number);
     let mut page = Answer::page(json.list("revisions", page.list()), &next);
     page.links.splice(0..0, choice.links(request.uri.path()));

@@ -17,14 +17,10 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use strum::VariantNames;
 
-use super::error::ApiError;
 use super::horses::find;
-use super::name_search;
-use super::paging::{INVALID_AFTER, PageRows, next_path, present_pages};
+use super::paging::{INVALID_AFTER, present_pages};
 use super::params::quoted;
-use super::request::{Answer, ApiRequest};
-use super::routes::Routes;
-use super::state::App;
+use super::{Answer, ApiError, ApiRequest, App, PageRows, Routes, name_search};
 
 /// Rides that one answer counts: some seasons of a jockey. They are read as of one event, which delays the next.
 const RIDES_COUNTED_MAX: usize = 5_000;
@@ -38,6 +34,7 @@ pub(super) fn router() -> Routes {
     let search = |of| of_present(&["after", "limit", "name"], of, search);
     let figures = |of| of_present(&["by", "from", "to"], of, figures);
     let rides = |of| of_present(&["after", "before", "limit"], of, rides);
+    let against = present_pages(&[], against);
     Routes::default()
         .route("/api/v1/jockeys", search(RidesOf::Jockey))
         .route("/api/v1/jockeys/{key}", figures(RidesOf::Jockey))
@@ -53,7 +50,7 @@ pub(super) fn router() -> Routes {
         .route("/api/v1/venues/{key}/rides", rides(RidesOf::Venue))
         .route(
             "/api/v1/horses/{horse_no}/against/{other_horse_no}",
-            present_pages(&[], against),
+            against,
         )
 }
 
@@ -152,10 +149,8 @@ fn figures(request: &ApiRequest, of: RidesOf) -> Result<Answer, ApiError> {
     let (_, name) = latest(request, of, key)?;
     let name = parse_name(&name)?;
     let mut counter = RideCounter::new(by, season_month(&name.area));
-    let first = from.map_or_else(
-        || keys::rides(of, key),
-        |from| keys::rides_from(of, key, from),
-    );
+    let from = from.map(|from| keys::rides_from(of, key, from));
+    let first = from.unwrap_or_else(|| keys::rides(of, key));
     let of_last_day = to.map(|to| keys::rides_from(of, key, to) + "~");
     let end = of_last_day.unwrap_or_else(|| keys::rides_end(of, key));
     let mut dates = None;
@@ -198,20 +193,19 @@ fn rides(request: &ApiRequest, of: RidesOf) -> Result<Answer, ApiError> {
     let end = before.into_iter().chain(after).min();
     let end = end.unwrap_or_else(|| keys::rides_end(of, key));
     let mut page = PageRows::of(&request.query)?;
-    let (mut last, mut next) = (String::new(), String::new());
     for ride in rows(request, &all, &end) {
         let ride = ride?;
-        if page.is_full() {
-            let path = utf8_percent_encode(key, NON_ALPHANUMERIC);
-            let path = format!("/api/v1/{}/{path}/rides", list(of));
-            let after = last.strip_prefix(&all).unwrap_or_default();
-            next = next_path(&path, &request.query, after);
+        let json = JsonObject::new().field("horse_no", &ride.horse_no);
+        let row = json.fields_of(&ride.row).finish();
+        if !page.take(ride.entry.strip_prefix(&all).unwrap_or_default(), &row) {
             break;
         }
-        let json = JsonObject::new().field("horse_no", &ride.horse_no);
-        page.push(&json.fields_of(&ride.row).finish());
-        last = ride.entry;
     }
+    let path = utf8_percent_encode(key, NON_ALPHANUMERIC);
+    let next = page.next(
+        &format!("/api/v1/{}/{path}/rides", list(of)),
+        &request.query,
+    );
     let json = identity(of, key, &parse_name(&name)?);
     Ok(Answer::page(json.list("rides", page.list()), &next))
 }

@@ -35,19 +35,15 @@ impl Routes {
         metrics: RouteMetrics,
     ) -> Self {
         self.counted.push((template, metrics));
-        Self {
-            router: self.router.route(template, methods),
-            ..self
-        }
+        self.router = self.router.route(template, methods);
+        self
     }
 
     /// Adds all paths of others.
     pub(super) fn merge(mut self, others: Self) -> Self {
         self.counted.extend(others.counted);
-        Self {
-            router: self.router.merge(others.router),
-            ..self
-        }
+        self.router = self.router.merge(others.router);
+        self
     }
 
     /// The router, and what counts its answers.

@@ -9,8 +9,7 @@ use jiff::Timestamp;
 use projections::Checkpoint;
 use tokio::task::spawn_blocking;
 
-use super::error::ApiError;
-use super::state::App;
+use super::{ApiError, App};
 use crate::health::SourceState;
 use crate::log::{ACCOUNTS, ADDRESSES, KEY_USE, RACING};
 use crate::metrics;

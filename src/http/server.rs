@@ -209,7 +209,7 @@ where
                 TokioIo::new(stream),
                 service_fn(move |request| {
                     self.answers.fetch_add(1, Ordering::Relaxed);
-                    respond(self.service.clone(), request, Arc::clone(&self.shared))
+                    Self::respond(self.service.clone(), request, Arc::clone(&self.shared))
                 }),
             )
             .with_upgrades();
@@ -224,6 +224,39 @@ where
         if let Err(error) = ended {
             tracing::debug!(%error, "connection ended early");
         }
+    }
+
+    /// Responds to a request.
+    async fn respond(
+        mut service: S,
+        request: hyper::Request<Incoming>,
+        shared: Arc<ServerContext>,
+    ) -> Result<Response<B>, Infallible> {
+        let ServerContext { server, routes } = &*shared;
+        let trace = RequestTrace::start(&request, server.access_log);
+        let counted = routes.as_ref().map(|routes| routes.start(&request));
+        let request = request.map(|body| match body.is_end_stream() {
+            true => Body::empty(),
+            false => Body::new(body),
+        });
+        let service = service.ready().await?;
+        let handling = trace.span.in_scope(|| service.call(request));
+        let mut response = handling.instrument(trace.span.clone()).await?;
+        if server.tls.is_some() {
+            let headers = response.headers_mut();
+            headers.insert(STRICT_TRANSPORT_SECURITY, ONLY_ENCRYPTED);
+        }
+        // A WebSocket outlives its handshake: it is closed at the shutdown.
+        if server.draining.is_cancelled() && response.status() != StatusCode::SWITCHING_PROTOCOLS {
+            response.headers_mut().insert(CONNECTION, LAST_ANSWER);
+        }
+        if let Some(counted) = counted {
+            let status = response.status().as_u16();
+            counted(status);
+            server.metrics.answered(status);
+        }
+        trace.finish(&mut response);
+        Ok(response)
     }
 }
 
@@ -250,43 +283,4 @@ pub(super) async fn take_stream(
         read_ahead: read_ahead.to_vec(),
         encoding,
     })
-}
-
-/// Responds to a request.
-async fn respond<S, B>(
-    mut service: S,
-    request: hyper::Request<Incoming>,
-    shared: Arc<ServerContext>,
-) -> Result<Response<B>, Infallible>
-where
-    S: Service<Request, Response = Response<B>, Error = Infallible>,
-{
-    let ServerContext { server, routes } = &*shared;
-    let trace = RequestTrace::start(&request, server.access_log);
-    let counted = routes.as_ref().map(|routes| routes.start(&request));
-    let request = request.map(|body| {
-        if body.is_end_stream() {
-            Body::empty()
-        } else {
-            Body::new(body)
-        }
-    });
-    let service = service.ready().await?;
-    let handling = trace.span.in_scope(|| service.call(request));
-    let mut response = handling.instrument(trace.span.clone()).await?;
-    if server.tls.is_some() {
-        let headers = response.headers_mut();
-        headers.insert(STRICT_TRANSPORT_SECURITY, ONLY_ENCRYPTED);
-    }
-    // A WebSocket outlives its handshake: it is closed at the shutdown.
-    if server.draining.is_cancelled() && response.status() != StatusCode::SWITCHING_PROTOCOLS {
-        response.headers_mut().insert(CONNECTION, LAST_ANSWER);
-    }
-    if let Some(counted) = counted {
-        let status = response.status().as_u16();
-        counted(status);
-        server.metrics.answered(status);
-    }
-    trace.finish(&mut response);
-    Ok(response)
 }

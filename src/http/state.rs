@@ -22,7 +22,7 @@ use crate::projector::views::Views;
 use crate::projector::{Phase, ProjectorHandle};
 use crate::public_url::PublicUrl;
 
-#[derive(Debug)]
+#[derive(derive_more::Debug)]
 pub struct App {
     pub views: Arc<Views>,
     pub keys: Arc<KeyCache>,
@@ -52,24 +52,9 @@ pub struct App {
     pub security_contact: Option<String>,
     pub pages: Pages,
     pub front_page: FrontPage,
-    /// Set by `railbird dev` alone.
-    pub dev_key: DevKey,
-}
-
-/// The key of `railbird dev`, for its own board. `Debug` does not show it.
-#[derive(Default, derive_more::Debug)]
-#[debug("DevKey")]
-pub struct DevKey(OnceLock<String>);
-
-impl DevKey {
-    pub fn set(&self, key: String) {
-        // It is set once: a process has one key file.
-        let _ = self.0.set(key);
-    }
-
-    pub(super) fn get(&self) -> Option<&str> {
-        self.0.get().map(String::as_str)
-    }
+    /// The key of `railbird dev`, for its own board. It is set once, by that alone.
+    #[debug(skip)]
+    pub dev_key: OnceLock<String>,
 }
 
 /// The state of the pages for subscribers.

@@ -49,10 +49,7 @@ impl StaticDocument {
 
     /// The document, or 304 if the client has it. Clients ask again each time.
     pub(super) fn answer(&self, headers: &HeaderMap) -> Response {
-        let gzip = match accepts_gzip(headers) {
-            true => self.compressed(),
-            false => None,
-        };
+        let gzip = accepts_gzip(headers).then(|| self.compressed()).flatten();
         let body = gzip.unwrap_or(&self.bytes);
         let etag = self.etag.clone();
         let mut response = etag.response(headers.get(IF_NONE_MATCH), body.clone());

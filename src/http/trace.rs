@@ -119,10 +119,9 @@ fn client_request_id(headers: &HeaderMap) -> Option<&HeaderValue> {
 fn logged_id(request_id: &HeaderValue) -> &str {
     let text = request_id.to_str().unwrap_or_default();
     let is_hexadecimal = |byte: u8| byte == b'-' || byte.is_ascii_hexdigit();
-    if text.len() <= LOGGED_CHARS_MAX || text.bytes().all(is_hexadecimal) {
-        text
-    } else {
-        NOT_LOGGED
+    match text.len() <= LOGGED_CHARS_MAX || text.bytes().all(is_hexadecimal) {
+        true => text,
+        false => NOT_LOGGED,
     }
 }
 

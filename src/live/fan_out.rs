@@ -12,10 +12,9 @@ use tokio::runtime::{Builder, Handle};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::timeout;
 
-use super::connection_limits::{ConnectionLimits, ConnectionPermit, ConnectionRefused};
-use super::context::{ClientGuard, LiveContext};
-use super::new_client::NewClient;
-use super::shard;
+use super::connection_limits::{ConnectionLimits, ConnectionPermit};
+use super::context::ClientGuard;
+use super::{ConnectionRefused, LiveContext, NewClient, shard};
 use crate::accounts::{Holder, KeyEntry};
 use crate::feed::Feed;
 use crate::limits::{Network, NetworkConnections};

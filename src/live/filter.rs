@@ -90,10 +90,7 @@ impl Filter {
             venue: Some(race.venue.to_string()),
             race_number: race.race_number,
         };
-        Self {
-            races: Some(vec![pattern]),
-            ..Self::default()
-        }
+        Self::of_races(vec![pattern])
     }
 
     /// Checks the number of values, before they are parsed.
@@ -135,9 +132,10 @@ impl Filter {
     }
 
     /// A filter that selects no race.
-    pub(crate) fn nothing() -> Self {
+    pub(crate) fn of_races(races: Vec<RacePattern>) -> Self {
+        let races = Some(races);
         Self {
-            races: Some(Vec::new()),
+            races,
             ..Self::default()
         }
     }

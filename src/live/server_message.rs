@@ -5,10 +5,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::close_reason::CloseReason;
 use super::filter::Follows;
 use super::request::{Id, Op, RequestError};
-use super::subscription::LiveSubscription;
+use super::{CloseReason, LiveSubscription};
 use crate::feed::NotRecovered;
 use crate::health::FeedHealth;
 use crate::past::PlaybackSpan;

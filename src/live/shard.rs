@@ -23,11 +23,10 @@ use tokio::task::{LocalSet, spawn_local, yield_now};
 use tokio::time::{MissedTickBehavior, interval, sleep_until};
 
 use super::batch::{FeedBatch, FeedCursor, SelectedFrames};
-use super::close_reason::CloseReason;
-use super::context::{ClientGuard, LiveContext};
+use super::context::ClientGuard;
 use super::followers::Followers;
-use super::new_client::NewClient;
 use super::session::Session;
+use super::{CloseReason, LiveContext, NewClient};
 use crate::accounts::KeyId;
 use crate::feed::{Position, Topic};
 use crate::health::{Liveness, SourceHealth};
@@ -338,10 +337,9 @@ impl Shard {
     fn pop_due_timer(&self, now: Instant) -> Option<(Instant, usize)> {
         let mut timers = self.timers.borrow_mut();
         let Reverse((due, _)) = timers.peek()?;
-        if *due > now {
-            return None;
-        }
-        timers.pop().map(|Reverse(timer)| timer)
+        let is_due = *due <= now;
+        let timer = is_due.then(|| timers.pop()).flatten();
+        timer.map(|Reverse(timer)| timer)
     }
 
     // Checks.

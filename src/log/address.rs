@@ -11,8 +11,7 @@ use parking_lot::Mutex;
 use percent_encoding::percent_decode_str;
 use url::Host;
 
-use super::error::{LogError, LogResult};
-use super::replicas::Replicas;
+use super::{LogError, LogResult, Replicas};
 
 /// Where NATS is and how to log in. `Debug` leaves out the URL, for its password.
 #[derive(derive_more::Debug, Clone, Default)]
@@ -155,11 +154,7 @@ impl NatsAddress {
 }
 
 fn wrong_file(flag: &'static str, file: &Path, reason: &impl ToString) -> LogError {
-    LogError::WrongFile {
-        flag,
-        file: file.to_owned(),
-        reason: reason.to_string(),
-    }
+    LogError::WrongFile(flag, file.to_owned(), reason.to_string())
 }
 
 /// Checks that a file has certificates. The client library reads them again for each connection.
@@ -185,12 +180,10 @@ fn without_credentials(server: &ServerAddr) -> Option<ServerAddr> {
 
 /// `host:port` of a server, as in its URL, without credentials.
 pub(super) fn host_and_port(server: &ServerAddr) -> String {
-    let host = server.host();
-    let port = server.port();
-    if host.contains(':') {
-        format!("[{host}]:{port}")
-    } else {
-        format!("{host}:{port}")
+    let (host, port) = (server.host(), server.port());
+    match host.contains(':') {
+        true => format!("[{host}]:{port}"),
+        false => format!("{host}:{port}"),
     }
 }
 

@@ -20,11 +20,9 @@ use serde::de::IgnoredAny;
 use tokio::task::unconstrained;
 use uuid::Uuid;
 
-use super::backoff::{Attempts, Backoff};
-use super::connection::Log;
-use super::error::{LogError, LogResult};
+use super::backoff::Attempts;
 use super::server::Ack;
-use super::stream::{RACING, StreamName};
+use super::{Backoff, Log, LogError, LogResult, RACING, StreamName};
 
 /// How long a message is retried while the server is away or a cluster elects a leader.
 const RETRY_FOR: Duration = Duration::from_secs(60);
@@ -58,10 +56,9 @@ impl Outgoing {
 
     /// A message with a new id: the server takes it for no repetition of another one.
     pub fn once(subject: String, payload: Vec<u8>) -> Self {
-        let id = Uuid::now_v7().to_string();
         Self {
             subject,
-            id,
+            id: Uuid::now_v7().to_string(),
             payload,
         }
     }
@@ -339,8 +336,7 @@ impl Appender {
             let Some(InFlight { outgoing, .. }) = self.in_flight.pop_front() else {
                 break;
             };
-            let outcome = check_own(&self.log, &outgoing.subject, outcome).await;
-            match outcome {
+            match check_own(&self.log, &outgoing.subject, outcome).await {
                 Err(error) if error.is_permanent() => return Err(error),
                 outcome => outcomes.push(outcome.map_err(|_| outgoing)),
             }
@@ -368,10 +364,8 @@ impl Appender {
             match await_ack(&outgoing.subject, sent).await {
                 Err(error @ LogError::IdTaken(_)) if under_another_id.is_none() => {
                     tracing::warn!(%error, "publishing under another id");
-                    let Outgoing {
-                        subject, payload, ..
-                    } = outgoing.clone();
-                    under_another_id = Some(Outgoing::once(subject, payload));
+                    let other = outgoing.clone();
+                    under_another_id = Some(Outgoing::once(other.subject, other.payload));
                 }
                 Err(error) if !error.is_permanent() && attempts.wait().await => {}
                 outcome => return outcome,
@@ -479,11 +473,10 @@ pub(super) async fn await_ack(subject: &str, sent: LogResult<PendingAck>) -> Log
 async fn check_own(log: &Log, subject: &str, outcome: LogResult<Appended>) -> LogResult<Appended> {
     let appended = outcome?;
     let is_shared = subject.starts_with(events::SUBJECTS.trim_end_matches('>'));
-    if !appended.duplicate || !is_shared || log.is_on(RACING, subject, appended.seq).await? {
-        Ok(appended)
-    } else {
-        Err(LogError::IdTaken(subject.to_owned()))
-    }
+    let may_be_other = appended.duplicate && is_shared;
+    let is_own = !may_be_other || log.is_on(RACING, subject, appended.seq).await?;
+    let id_taken = || LogError::IdTaken(subject.to_owned());
+    is_own.then_some(appended).ok_or_else(id_taken)
 }
 
 fn acknowledged(log: &Log, ack: Result<PublishAck, PublishError>) -> LogResult<Appended> {

@@ -233,10 +233,8 @@ impl Continuity {
         log.check_version()?;
         let mut creates_streams = self.0.creates_streams.subscribe();
         // The sender lives as long as this.
-        let creates_streams = creates_streams
-            .wait_for(Option::is_some)
-            .await
-            .is_ok_and(|creates| *creates == Some(true));
+        let known = creates_streams.wait_for(Option::is_some).await;
+        let creates_streams = known.is_ok_and(|creates| *creates == Some(true));
         match self.read_position(stream) {
             Some(position) => {
                 let found = log.compare(stream, &position).await?;
@@ -289,16 +287,13 @@ impl Continuity {
                 }
             }
             failures = if failure.is_some() { failures + 1 } else { 0 };
+            let delay = failure.as_ref().map(|_| CREATE.delay(failures));
             let failure = failure.unwrap_or_default();
             if !failure.is_empty() && failure != logged {
                 tracing::error!(error = failure, "cannot create a stream; trying again");
             }
             logged = failure;
-            let time = if failures == 0 {
-                CHECK_EVERY
-            } else {
-                CREATE.delay(failures)
-            };
+            let time = delay.unwrap_or(CHECK_EVERY);
             log.pause(connection_number, time).await;
         }
     }

@@ -20,20 +20,12 @@ pub enum LogError {
         "the address of NATS is not valid: expected nats://user:password@host:port, or several separated by commas"
     )]
     WrongAddress,
-    /// A file of certificates or credentials cannot be used.
-    #[error("{flag} {}: {reason}", file.display())]
-    WrongFile {
-        /// The flag that names the file.
-        flag: &'static str,
-        file: PathBuf,
-        reason: String,
-    },
-    /// The server is older than railbird supports.
+    /// A file of certificates or credentials cannot be used: the flag that names it, the file, and why.
+    #[error("{0} {file}: {2}", file = .1.display())]
+    WrongFile(&'static str, PathBuf, String),
+    /// The server, of this version, is older than railbird supports.
     #[error("nats-server {found} is too old: {}.{} or later is required", SERVER_VERSION_MIN.0, SERVER_VERSION_MIN.1)]
-    TooOld {
-        /// The server's version.
-        found: String,
-    },
+    TooOld { found: String },
     /// The stream does not exist.
     #[error("there is no stream {0}; the service creates it when it first starts")]
     NoStream(&'static str),
@@ -51,17 +43,13 @@ pub enum LogError {
         "the stream {0} is being restored, or that was interrupted; run `railbird log restore` again"
     )]
     Restoring(&'static str),
-    /// The server publishes what the stream stores elsewhere, or the reverse.
+    /// The server publishes what the stream stores elsewhere, or the reverse, because of this setting of the stream.
     #[error(
-        "the stream {stream} has {setting}, with which its creator publishes with all rights on the log: find out who \
-         set it, and as the user admin remove it with `nats stream edit {stream}`, or the stream with `nats stream rm \
-         {stream}` if nobody needs it"
+        "the stream {0} has {1}, with which its creator publishes with all rights on the log: find out who \
+         set it, and as the user admin remove it with `nats stream edit {0}`, or the stream with `nats stream rm \
+         {0}` if nobody needs it"
     )]
-    ForeignSetting {
-        stream: &'static str,
-        /// The name of the setting.
-        setting: &'static str,
-    },
+    ForeignSetting(&'static str, &'static str),
     /// The message that was asked for does not exist, or not any more.
     #[error("there is no such message")]
     NoMessage,
@@ -71,27 +59,18 @@ pub enum LogError {
     /// The server rejected the user, the password or the credentials.
     #[error("NATS rejected the login of {0}: wrong user, password or credentials")]
     LoginRejected(String),
-    /// The user lacks a permission to publish.
-    #[error("{user} may not publish on {subject}")]
-    Denied {
-        /// The user of the connection.
-        user: String,
-        /// The subject that the server denied.
-        subject: String,
-    },
+    /// The user of the connection lacks the permission to publish on the subject.
+    #[error("{0} may not publish on {1}")]
+    Denied(String, String),
     /// The message exceeds the server's `max_payload`.
     #[error("the message is larger than the server's max_payload")]
     TooLarge,
     /// The stream or the server is at its limit.
     #[error("the log is full ({0}): an operator makes room, see \"Space\" in docs/production.md")]
     Full(String),
-    /// A subject has more messages than the caller reads.
-    #[error("the log has more than {max} messages on {subject}")]
-    TooMany {
-        subject: String,
-        /// The caller's limit.
-        max: usize,
-    },
+    /// More messages than the caller reads, which is this many, are on the subject.
+    #[error("the log has more than {0} messages on {1}")]
+    TooMany(usize, String),
     /// The log has another message under the id of this one.
     #[error(
         "the log has a message under the same id that is not on {0}: somebody else published it"

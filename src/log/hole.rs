@@ -8,9 +8,8 @@ use async_nats::jetstream::stream::ClusterInfo;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::connection::Log;
-use super::error::{LogError, LogResult};
-use super::stream::{StreamName, is_led};
+use super::stream::is_led;
+use super::{Log, LogError, LogResult, StreamName};
 use crate::metrics;
 
 /// Sequences without messages, as a consumer delivered them.
@@ -80,11 +79,10 @@ impl Log {
         }
         let is_explained = info.state.explains(hole);
         metrics::hole(stream, is_explained);
-        if is_explained {
-            tracing::warn!(stream, first, end, "messages were deleted from the log");
-        } else {
-            let lost = "the server has lost messages of the log";
-            tracing::error!(stream, first, end, "{lost}");
+        let lost = "the server has lost messages of the log";
+        match is_explained {
+            true => tracing::warn!(stream, first, end, "messages were deleted from the log"),
+            false => tracing::error!(stream, first, end, "{lost}"),
         }
         Ok(true)
     }

@@ -12,10 +12,8 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use super::append::Outgoing;
-use super::connection::{Log, REQUEST_TIMEOUT};
-use super::error::{LogError, LogResult};
-use super::stream::LEASES;
+use super::connection::REQUEST_TIMEOUT;
+use super::{LEASES, Log, LogError, LogResult, Outgoing};
 use crate::clock::Uptime;
 
 /// The prefix of the subjects of the bucket.
@@ -143,12 +141,9 @@ impl Log {
     /// The time after which the bucket drops an entry.
     async fn lease_term(&self) -> LogResult<Duration> {
         let max_age = self.info(LEASES).await?.config.max_age;
-        if max_age.is_zero() {
-            return Err(LogError::JetStream(
-                "the stream KV_LEASES has no max_age, so no lease would end".to_owned(),
-            ));
-        }
-        Ok(max_age)
+        let endless = "the stream KV_LEASES has no max_age, so no lease would end";
+        let ends = (!max_age.is_zero()).then_some(max_age);
+        ends.ok_or_else(|| LogError::JetStream(endless.to_owned()))
     }
 }
 
@@ -259,10 +254,8 @@ impl LeaseKeeper {
         let payload = serde_json::to_vec(&entry).expect("text is JSON");
         let outgoing = Outgoing::once(self.role.subject(), payload);
         let append = self.log.append_once(&outgoing, Some(seq));
-        match timeout(REQUEST_TIMEOUT, append).await {
-            Ok(appended) => Ok(appended?.seq),
-            Err(_) => Err(LogError::Unreachable("no acknowledgement".to_owned())),
-        }
+        let silent = |_| LogError::Unreachable("no acknowledgement".to_owned());
+        Ok(timeout(REQUEST_TIMEOUT, append).await.map_err(silent)??.seq)
     }
 
     /// Notes a term that this replica has. It continues the number of the last one if that has not ended.

@@ -70,3 +70,5 @@ pub(crate) mod simulated {
         serde_json::to_value(stream.config(Replicas::default())).expect("settings are JSON")
     }
 }
+
+use error::LogResult;

@@ -20,10 +20,9 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::append::await_ack;
-use super::connection::Log;
-use super::error::{LogError, LogResult};
 use super::stored::RemovalResponse;
-use super::stream::{SNAPSHOTS, SNAPSHOTS_BUCKET};
+use super::stream::SNAPSHOTS_BUCKET;
+use super::{Log, LogError, LogResult, SNAPSHOTS};
 
 /// The subjects of chunks, before the id of the object.
 const CHUNKS: &str = "$O.SNAPSHOTS.C.";
@@ -214,10 +213,9 @@ impl Log {
 
     async fn purge(&self, subject: &str) -> LogResult<()> {
         let query = json!({ "filter": subject });
-        match self.api("STREAM.PURGE", SNAPSHOTS, &query).await? {
-            RemovalResponse { success: true } => Ok(()),
-            _ => Err(LogError::JetStream(format!("{subject} was not purged"))),
-        }
+        let purged: RemovalResponse = self.api("STREAM.PURGE", SNAPSHOTS, &query).await?;
+        let failed = || LogError::JetStream(format!("{subject} was not purged"));
+        purged.success.then_some(()).ok_or_else(failed)
     }
 }
 
@@ -229,8 +227,8 @@ impl ObjectWriter {
     /// [`LogError::Unreachable`] or [`LogError::JetStream`] if it is not acknowledged. Then the object cannot be
     /// finished.
     pub async fn add(&mut self, chunk: Bytes) -> LogResult<()> {
-        self.publish(chunk_subject(&self.nuid), chunk.clone())
-            .await?;
+        let subject = chunk_subject(&self.nuid);
+        self.publish(subject, chunk.clone()).await?;
         self.size += chunk.len() as u64;
         self.chunks += 1;
         self.checksum.add(&chunk);
@@ -259,12 +257,10 @@ impl ObjectWriter {
             name,
         };
         let message = serde_json::to_vec(&info).expect("no keys but text");
-        self.publish(name_subject(&info.name), message.into())
-            .await?;
-        Ok(StoredObject {
-            info,
-            seq: self.last_seq,
-        })
+        let subject = name_subject(&info.name);
+        self.publish(subject, message.into()).await?;
+        let seq = self.last_seq;
+        Ok(StoredObject { info, seq })
     }
 
     async fn publish(&mut self, subject: String, payload: Bytes) -> LogResult<()> {

@@ -7,10 +7,8 @@ use async_nats::jetstream::stream::Info;
 use futures::TryStreamExt;
 use serde::Serialize;
 
-use super::connection::Log;
 use super::durability::follows;
-use super::error::LogError;
-use super::stream::LogState;
+use super::{Log, LogError, LogState};
 
 /// The leader of a stream waits for 4 s for the consumers on servers that are away, then leaves them out.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(8);

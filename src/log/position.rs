@@ -8,9 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use super::connection::Log;
-use super::error::{LogError, LogResult};
-use super::stream::{LogState, StreamName};
+use super::{Log, LogError, LogResult, LogState, StreamName};
 
 /// A stream that is missing for this long is gone. A server that has just started may not have loaded it yet.
 const GONE_AFTER: Duration = Duration::from_secs(3);

@@ -41,10 +41,7 @@ impl PublishPermissions {
         let find = |denied: &BTreeSet<String>| denied.iter().find(|s| matches(s)).cloned();
         let found = denied.wait_for(|denied| find(denied).is_some()).await;
         match found.ok().and_then(|denied| find(&denied)) {
-            Some(subject) => LogError::Denied {
-                user: self.user.to_string(),
-                subject,
-            },
+            Some(subject) => LogError::Denied(self.user.to_string(), subject),
             None => pending().await,
         }
     }

@@ -15,16 +15,13 @@ use projections::BATCH_MESSAGES_MAX;
 use tokio::task::unconstrained;
 use tokio::time::{sleep, timeout};
 
-use super::backoff::Backoff;
-use super::connection::Log;
-use super::error::{LogError, LogResult};
-use super::freshness::Head;
 use super::hole::Hole;
-use super::message::LogMessage;
-use super::position::{LogReplaced, ReadPosition, Suspicion};
+use super::position::Suspicion;
 use super::server::{ConsumerDelivery, Deliveries};
 use super::single_reads::{self, SingleReads};
-use super::stream::StreamName;
+use super::{
+    Backoff, Head, Log, LogError, LogMessage, LogReplaced, LogResult, ReadPosition, StreamName,
+};
 use crate::clock::Uptime;
 
 /// How often the reader asks the server for the end of the stream, and whether it is still the stream that was read.
@@ -239,11 +236,8 @@ impl Reader {
     /// How many messages follow a sequence. The server of the consumer may lack the last ones, and the others cannot
     /// know how many of the rest are on the subjects of the reader.
     fn pending(&self, of_consumer: u64, seq: u64) -> u64 {
-        if self.reads_all() {
-            of_consumer.max(self.last_seq.saturating_sub(seq))
-        } else {
-            of_consumer
-        }
+        let all = self.reads_all().then(|| self.last_seq.saturating_sub(seq));
+        of_consumer.max(all.unwrap_or(0))
     }
 
     fn drop_consumer(&mut self, reason: &str) {
@@ -389,10 +383,9 @@ impl Reader {
     }
 
     fn check_interval(&self) -> Duration {
-        if self.behind_at == Some(self.position.seq) {
-            CHECK_INTERVAL_BEHIND
-        } else {
-            CHECK_INTERVAL
+        match self.behind_at == Some(self.position.seq) {
+            true => CHECK_INTERVAL_BEHIND,
+            false => CHECK_INTERVAL,
         }
     }
 

@@ -4,10 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
-use super::append::Outgoing;
-use super::connection::Log;
-use super::error::LogError;
-use super::stream::LEASES;
+use super::{LEASES, Log, LogError, Outgoing};
 
 const PREFIX: &str = "$KV.LEASES.replica.";
 

@@ -207,17 +207,14 @@ fn parse(
     let info = message.info().map_err(|error| error.to_string())?;
     let (number, pending, seq) = (info.consumer_sequence, info.pending, info.stream_sequence);
     let recorded_at = moment(info.published.unix_timestamp_nanos());
-    let async_nats::Message {
-        subject, payload, ..
-    } = message.message;
-    let message = LogMessage {
-        seq,
-        recorded_at,
-        subject,
-        payload,
-    };
+    let message = message.message;
     Ok(ConsumerDelivery {
-        message,
+        message: LogMessage {
+            seq,
+            recorded_at,
+            subject: message.subject,
+            payload: message.payload,
+        },
         number,
         pending,
     })

@@ -66,12 +66,8 @@ macro_rules! differences {
 fn keeping(found: &Config, wanted: &Config) -> Vec<Option<String>> {
     let persisted = |config: &Config| config.persist_mode.unwrap_or_default();
     let mut keeping = differences!(differs, found, wanted: storage, retention, no_ack, deny_delete, deny_purge, allow_rollup);
-    keeping.push(differs(
-        "persist_mode",
-        &persisted(found),
-        &persisted(wanted),
-    ));
-    keeping.push(max_age(found.max_age, wanted.max_age));
+    let mode = differs("persist_mode", &persisted(found), &persisted(wanted));
+    keeping.extend([mode, unless_same("max_age", found.max_age, wanted.max_age)]);
     keeping
 }
 
@@ -96,21 +92,16 @@ fn differs<T: PartialEq + Debug>(name: &str, found: &T, wanted: &T) -> Option<St
     (found != wanted).then(|| format!("{name} is {found:?}, not {wanted:?}"))
 }
 
-/// An age has no other effect than to drop messages. Zero is none.
-fn max_age(found: Duration, wanted: Duration) -> Option<String> {
-    let text = |age: Duration| match age {
-        Duration::ZERO => "unlimited".to_owned(),
-        age => format!("{age:?}"),
-    };
-    (found != wanted).then(|| format!("max_age is {}, not {}", text(found), text(wanted)))
-}
-
 /// The text of a limit that has not the wanted value. Zero and below are none.
 fn limit<T: Copy + Into<i64>>(name: &str, found: &T, wanted: &T) -> Option<String> {
-    let (found, wanted) = ((*found).into().max(0), (*wanted).into().max(0));
-    let text = |limit: i64| match limit {
-        0 => "unlimited".to_owned(),
-        limit => limit.to_string(),
+    unless_same(name, (*found).into().max(0), (*wanted).into().max(0))
+}
+
+/// The text of a limit or an age that is not the wanted one. Zero is none.
+fn unless_same<T: PartialEq + Default + Debug>(name: &str, found: T, wanted: T) -> Option<String> {
+    let text = |limit: &T| match *limit == T::default() {
+        true => "unlimited".to_owned(),
+        false => format!("{limit:?}"),
     };
-    (found != wanted).then(|| format!("{name} is {}, not {}", text(found), text(wanted)))
+    (found != wanted).then(|| format!("{name} is {}, not {}", text(&found), text(&wanted)))
 }

@@ -16,10 +16,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 
-use super::backoff::{Attempts, Backoff};
-use super::connection::Log;
-use super::error::{LogError, LogResult};
-use super::stream::{CREATED, LogState, RACING, RESTORING, StreamName};
+use super::backoff::Attempts;
+use super::stream::{CREATED, RESTORING};
+use super::{Backoff, Log, LogError, LogResult, LogState, RACING, StreamName};
 
 /// Well below the `max_payload` of nats.conf, and large enough that the round trip of a chunk costs little.
 const CHUNK_BYTES: usize = 256 * 1024;
@@ -140,15 +139,14 @@ impl Log {
             let reason = format!("the stream {name} was created again");
             return Err(LogError::JetStream(reason));
         }
-        let head = SnapshotHead {
-            created,
-            state,
-            config,
-        };
         Ok(Snapshot {
             log: self.clone(),
             stream,
-            head,
+            head: SnapshotHead {
+                created,
+                state,
+                config,
+            },
             chunks,
             chunk: 0,
         })
@@ -261,17 +259,15 @@ impl Restoring {
     /// # Errors
     /// Returns [`LogError::JetStream`] if the server does not take it, and [`LogError::Unreachable`].
     pub async fn send(&self, chunk: Bytes) -> LogResult<()> {
-        let answer = self.request(chunk, RESTORED_TIMEOUT).await?;
-        match answer.payload.is_empty() {
-            true => Ok(()),
-            // The server does not say in advance that it has not enough space.
-            false => match serde_json::from_slice::<Response<Value>>(&answer.payload) {
-                Ok(response) => self.log.answer(self.stream, response).map(drop),
-                Err(_) => Err(LogError::JetStream(
-                    String::from_utf8_lossy(&answer.payload).into_owned(),
-                )),
-            },
+        // The server does not say in advance that it has not enough space.
+        let answer = self.request(chunk, RESTORED_TIMEOUT).await?.payload;
+        if answer.is_empty() {
+            return Ok(());
         }
+        let response = serde_json::from_slice::<Response<Value>>(&answer);
+        let unknown = |_| LogError::JetStream(String::from_utf8_lossy(&answer).into_owned());
+        let response = response.map_err(unknown)?;
+        self.log.answer(self.stream, response).map(drop)
     }
 
     /// Has the server create the stream.
@@ -284,9 +280,9 @@ impl Restoring {
         let response = response.map_err(|error| self.log.jetstream_error(&error))?;
         self.log.answer(self.stream, response)?;
         let (log, stream) = (&self.log, self.stream);
-        log.ask::<Value>("STREAM.UPDATE", stream, &self.config)
-            .await?;
-        self.log.state(self.stream).await
+        let updating = log.ask::<Value>("STREAM.UPDATE", stream, &self.config);
+        updating.await?;
+        log.state(stream).await
     }
 
     async fn request(&self, chunk: Bytes, patience: Duration) -> LogResult<Message> {

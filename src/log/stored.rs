@@ -8,10 +8,7 @@ use events::Moment;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::connection::Log;
-use super::error::{LogError, LogResult};
-use super::message::LogMessage;
-use super::stream::StreamName;
+use super::{Log, LogError, LogMessage, LogResult, StreamName};
 
 const NOT_ERASED: &str = "the message was not erased";
 

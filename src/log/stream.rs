@@ -14,11 +14,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use super::backoff::{Attempts, Backoff};
-use super::connection::{Log, REQUEST_TIMEOUT};
-use super::error::{LogError, LogResult};
+use super::backoff::Attempts;
+use super::connection::REQUEST_TIMEOUT;
 use super::message::moment;
-use super::replicas::Replicas;
+use super::{Backoff, Log, LogError, LogResult, Replicas};
 
 /// The stream of all facts about racing.
 pub const RACING: StreamName = StreamName::new("RACING", events::SUBJECTS, Keeps::All);
@@ -293,14 +292,9 @@ impl Log {
     /// # Errors
     /// As [`Log::state`], and [`LogError::ForeignSetting`].
     pub(super) async fn refuse_foreign(&self, stream: StreamName) -> LogResult<()> {
-        let name = stream.name;
-        match foreign_setting(&self.info(stream).await?.config) {
-            Some(setting) => Err(LogError::ForeignSetting {
-                stream: name,
-                setting,
-            }),
-            None => Ok(()),
-        }
+        let setting = foreign_setting(&self.info(stream).await?.config);
+        let foreign = |setting| Err(LogError::ForeignSetting(stream.name, setting));
+        setting.map_or(Ok(()), foreign)
     }
 
     /// Checks that of all streams that can be read: the server publishes on the log what any of them sends there.

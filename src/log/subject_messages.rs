@@ -7,11 +7,9 @@ use futures::StreamExt;
 use serde_json::json;
 use tokio::time::timeout;
 
-use super::backoff::{Attempts, Backoff};
-use super::connection::{Log, REQUEST_TIMEOUT};
-use super::error::{LogError, LogResult};
-use super::message::LogMessage;
-use super::stream::StreamName;
+use super::backoff::Attempts;
+use super::connection::REQUEST_TIMEOUT;
+use super::{Backoff, Log, LogError, LogMessage, LogResult, StreamName};
 
 /// Messages requested at a time: about 500 KB.
 const PAGE_MESSAGES: usize = 1_000;
@@ -64,10 +62,7 @@ impl Log {
             let messages = page.messages.iter();
             all.extend(messages.filter_map(|(id, message)| read(id, &message.payload)));
             if all.len() > max {
-                return Err(LogError::TooMany {
-                    subject: subject.to_owned(),
-                    max,
-                });
+                return Err(LogError::TooMany(max, subject.to_owned()));
             }
             match page.messages.last() {
                 Some((_, last)) if page.has_more => from_seq = last.seq + 1,

@@ -201,11 +201,10 @@ impl Past {
             }
             // A server of a cluster may lack the last ones.
             let from = messages.last().map_or(1, |last| last.seq + 1);
-            let next = match self.log.is_clustered() {
-                true => self.log.next_message(RACING, from, subject).await?,
-                false => None,
-            };
-            match next {
+            if !self.log.is_clustered() {
+                return Ok(messages);
+            }
+            match self.log.next_message(RACING, from, subject).await? {
                 Some(next) if next.seq <= up_to => messages.push(next),
                 _ => return Ok(messages),
             }

@@ -69,11 +69,10 @@ impl Playback {
         control: watch::Receiver<PlaybackControl>,
         permit: OwnedSemaphorePermit,
     ) -> Result<Self, StoreError> {
-        let store = Arc::new(Store::in_memory());
         let mut playback = Self {
             messages,
             next,
-            projection: Projection::of_part(store, &whole),
+            projection: Projection::of_part(Arc::new(Store::in_memory()), &whole),
             whole,
             feed: Feed::default(),
             control,
@@ -150,10 +149,9 @@ impl Playback {
         let checkpoint = self.projection.checkpoint();
         let replayed = Replayed::nothing(checkpoint);
         (self.feed).reset(checkpoint, open_races(&store)?, replayed);
-        if last < next {
-            self.play_next()
-        } else {
-            Ok(())
+        match last < next {
+            true => self.play_next(),
+            false => Ok(()),
         }
     }
 

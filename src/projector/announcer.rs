@@ -110,11 +110,8 @@ impl Announcer {
                 continue;
             }
             self.seen.add(position.clone());
-            let is_recent = now().duration_since(recorded_at) <= RECENT;
-            if !live && !is_recent {
-                continue;
-            }
-            if self.queue.try_send((position, announcement)).is_err() {
+            let is_due = live || now().duration_since(recorded_at) <= RECENT;
+            if is_due && self.queue.try_send((position, announcement)).is_err() {
                 metrics::count("railbird_rejections_not_announced_total");
             }
         }

@@ -1,12 +1,11 @@
 //! What the projector does while the log has another history than the views.
 
-use std::sync::Arc;
-
 use projections::open_races;
 
 use super::Projector;
 use super::fold::{FoldResult, blocking};
 use super::status::Phase;
+use super::views::NamedStore;
 use crate::feed::Replayed;
 use crate::log::{LogReplaced, RACING, Resolution};
 
@@ -32,22 +31,18 @@ impl Projector {
 
     /// Gives sockets the images of the old views, if this process has not been live yet.
     async fn serve_old_views(&self) -> FoldResult<()> {
-        let Some(current) = self.views.read_current() else {
-            return Ok(());
-        };
-        let store = Arc::clone(&current.store);
         let feed = self.feed.clone();
-        let Some(checkpoint) = store.checkpoint() else {
-            return Ok(());
-        };
-        if feed.position().generation > 0 {
-            return Ok(());
+        if let Some(NamedStore { name, store, .. }) = self.views.read_current()
+            && let Some(checkpoint) = store.checkpoint()
+            && feed.position().generation == 0
+        {
+            let reset = move || {
+                let none = Replayed::nothing(&checkpoint);
+                feed.reset(&checkpoint, open_races(&store)?, none);
+                Ok(())
+            };
+            blocking(&name, reset).await?;
         }
-        blocking(&current.name, move || {
-            let none = Replayed::nothing(&checkpoint);
-            feed.reset(&checkpoint, open_races(&store)?, none);
-            Ok(())
-        })
-        .await
+        Ok(())
     }
 }

@@ -139,10 +139,8 @@ impl RunningFold {
         if let Some(rest) = self.rest.take() {
             return Ok(rest);
         }
-        match self.batches.recv().await {
-            Some(batch) => Ok(batch?),
-            None => Err(FoldError::ReaderEnded),
-        }
+        let batch = self.batches.recv().await;
+        Ok(batch.ok_or(FoldError::ReaderEnded)??)
     }
 
     /// Waits for the next batch, and takes its messages up to a sequence. Cancel-safe.
@@ -181,12 +179,10 @@ impl RunningFold {
             return blocking(&name, step).await;
         }
         // Nothing uses the fold after a panic.
-        match catch_unwind(AssertUnwindSafe(step)) {
-            Ok(done) => done.map_err(|error| FoldError::Store { store: name, error }),
-            Err(panic) => Err(FoldError::Panicked {
-                store: name,
-                reason: panic_reason(&*panic),
-            }),
+        let (store, done) = (name, catch_unwind(AssertUnwindSafe(step)));
+        match done.map_err(|panic| panic_reason(&*panic)) {
+            Ok(done) => done.map_err(|error| FoldError::Store { store, error }),
+            Err(reason) => Err(FoldError::Panicked { store, reason }),
         }
     }
 }
@@ -211,12 +207,9 @@ pub(super) async fn blocking<T: Send + 'static>(
 ) -> FoldResult<T> {
     let done = task::spawn_blocking(work).await;
     let store = store.to_owned();
-    match done {
+    match done.map_err(|panicked| panicked.to_string()) {
         Ok(done) => done.map_err(|error| FoldError::Store { store, error }),
-        Err(panicked) => {
-            let reason = panicked.to_string();
-            Err(FoldError::Panicked { store, reason })
-        }
+        Err(reason) => Err(FoldError::Panicked { store, reason }),
     }
 }
 

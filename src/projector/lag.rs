@@ -69,11 +69,11 @@ impl Lag {
         max: Duration,
         projector: watch::Receiver<Status>,
     ) -> (Self, watch::Sender<OtherReplicas>) {
-        let (sender, others) = watch::channel(OtherReplicas::default());
+        let sender = watch::Sender::new(OtherReplicas::default());
         let lag = Self {
             max,
             projector,
-            others,
+            others: sender.subscribe(),
         };
         (lag, sender)
     }

@@ -399,13 +399,11 @@ impl Projector {
             return Err(error);
         }
         self.not_live(Phase::CatchingUp, Some((&error).into()));
-        match building.await {
-            Ok(Ok(new)) => {
-                let reason = Some(error.to_string());
-                self.complete(new, self.served_seq(), reason).await
-            }
-            Ok(Err(_)) | Err(_) => Err(error),
-        }
+        let Ok(Ok(new)) = building.await else {
+            return Err(error);
+        };
+        let reason = Some(error.to_string());
+        self.complete(new, self.served_seq(), reason).await
     }
 
     /// Replaces the live views by new ones as of the same event. Returns their fold. Nothing is published before they
@@ -477,14 +475,14 @@ impl Projector {
     async fn go_live(&self, fold: &RunningFold) -> FoldResult<()> {
         let checkpoint = fold.checkpoint().clone();
         let seq = checkpoint.seq;
-        let replayed =
-            match timeout(REPLAY_TIMEOUT, replay(&self.log, fold.store(), &checkpoint)).await {
-                Ok(replayed) => replayed?,
-                Err(_) => {
-                    tracing::warn!(timeout = ?REPLAY_TIMEOUT, "{REPLAY_LATE}");
-                    Replayed::nothing(&checkpoint)
-                }
-            };
+        let replaying = replay(&self.log, fold.store(), &checkpoint);
+        let replayed = match timeout(REPLAY_TIMEOUT, replaying).await {
+            Ok(replayed) => replayed?,
+            Err(_) => {
+                tracing::warn!(timeout = ?REPLAY_TIMEOUT, "{REPLAY_LATE}");
+                Replayed::nothing(&checkpoint)
+            }
+        };
         let store = Arc::clone(fold.store());
         let feed = self.feed.clone();
         blocking(&fold.name, move || {

@@ -96,8 +96,8 @@ impl Candidate {
         let since = Uptime::now();
         loop {
             let batch = self.fold.next_batch().await?;
-            let (pending, step);
-            pending = batch.pending;
+            let pending = batch.pending;
+            let step;
             (self, step) = self.fold_towards(target, since, batch).await?;
             metrics::folded(&step.tally);
             metrics::sources(&step.sources);
@@ -168,10 +168,9 @@ async fn begin(views: &Arc<Views>, state: &LogState) -> FoldResult<NewStore> {
     let begun = spawn_blocking(move || {
         let begun = views.begin()?;
         let of_log = |found: &Checkpoint| found.log == log;
-        if begun.store().checkpoint().as_ref().is_none_or(of_log) {
-            Ok(begun)
-        } else {
-            views.begin_empty()
+        match begun.store().checkpoint().as_ref().is_none_or(of_log) {
+            true => Ok(begun),
+            false => views.begin_empty(),
         }
     });
     let begun = begun.await.unwrap_or_else(|panicked| Err(panicked.into()));

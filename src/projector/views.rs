@@ -200,12 +200,9 @@ impl Views {
     /// Returns an error if there are no views that this version made, they are damaged, or a service uses them.
     pub fn open_copy(data: &Path, copy: &Path) -> anyhow::Result<NamedStore> {
         let folder = data.join("views");
-        let name = fs::read_to_string(folder.join(CURRENT)).with_context(|| {
-            format!(
-                "{} has no views; --data names the folder of `railbird serve --data`",
-                data.display()
-            )
-        })?;
+        let none = "has no views; --data names the folder of `railbird serve --data`";
+        let name = fs::read_to_string(folder.join(CURRENT));
+        let name = name.with_context(|| format!("{} {none}", data.display()))?;
         let name = name.trim();
         let schema = StoreName::parse(name).map(|name| name.schema);
         if schema != Some(SCHEMA_VERSION) {
@@ -394,10 +391,9 @@ impl Closer {
 fn close_stores(closing: &Receiver<ClosingStore>) {
     let mut in_use: Vec<ClosingStore> = Vec::new();
     loop {
-        let next = if in_use.is_empty() {
-            closing.recv().map_err(RecvTimeoutError::from)
-        } else {
-            closing.recv_timeout(RETIRE_POLL)
+        let next = match in_use.is_empty() {
+            true => closing.recv().map_err(RecvTimeoutError::from),
+            false => closing.recv_timeout(RETIRE_POLL),
         };
         match next {
             Ok(closing) => in_use.push(closing),
@@ -422,10 +418,8 @@ fn try_close((store, folder, polls): ClosingStore) -> Option<ClosingStore> {
         }
         Err(store) if polls < RETIRE_POLLS_MAX => Some((store, folder, polls + 1)),
         Err(_) => {
-            tracing::warn!(
-                ?folder,
-                "a replaced store is still in use, and is not closed"
-            );
+            let in_use = "a replaced store is still in use, and is not closed";
+            tracing::warn!(?folder, "{in_use}");
             None
         }
     }
@@ -434,9 +428,7 @@ fn try_close((store, folder, polls): ClosingStore) -> Option<ClosingStore> {
 fn try_lock(lock: File, data: &Path) -> anyhow::Result<File> {
     match lock.try_lock() {
         Ok(()) => Ok(lock),
-        Err(TryLockError::WouldBlock) => {
-            bail!("{} is in use by another railbird", data.display())
-        }
+        Err(TryLockError::WouldBlock) => bail!("{} is in use by another railbird", data.display()),
         Err(TryLockError::Error(error)) => {
             Err(error).with_context(|| format!("{} cannot be locked", data.display()))
         }

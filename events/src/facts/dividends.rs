@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{COMBINATION_NUMBERS_MAX, check_combination, invalid};
+use super::{COMBINATION_NUMBERS_MAX, check_combination, require};
 use crate::{
     Amount, Currency, DecodeError, PoolCode, RaceNumber, RacingDate, Text, VenueCode, object,
 };
@@ -39,17 +39,14 @@ impl DividendsDeclared {
 
     pub(crate) fn check(&self) -> Result<(), DecodeError> {
         let (count, max) = (self.dividends.len(), Self::DIVIDENDS_MAX);
-        if count > max {
-            let reason = format!("{count} dividends, a race has at most {max}");
-            return Err(invalid("data.dividends", reason));
-        }
+        let reason = || format!("{count} dividends, a race has at most {max}");
+        require(count <= max, || "data.dividends", reason)?;
         for (index, line) in self.dividends.iter().enumerate() {
             let path = |field| format!("data.dividends[{index}].{field}");
             check_combination(|| path("combination"), &line.combination)?;
-            if line.dividend.is_none() && line.state.is_none() {
-                let reason = "a line without a dividend has a state";
-                return Err(invalid(path("state"), reason));
-            }
+            let is_stated = line.dividend.is_some() || line.state.is_some();
+            let reason = || "a line without a dividend has a state";
+            require(is_stated, || path("state"), reason)?;
         }
         Ok(())
     }

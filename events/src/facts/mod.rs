@@ -12,13 +12,20 @@ use crate::{DecodeError, HorseNo, RUNNERS_MAX};
 
 /// The error of a field that breaks a rule beyond its type.
 pub(crate) fn invalid(path: impl Into<String>, reason: impl Into<String>) -> DecodeError {
-    DecodeError::Invalid {
-        path: path.into(),
-        reason: reason.into(),
-    }
+    DecodeError::Invalid(path.into(), reason.into())
 }
 
 /// A struct with some fields, and the others empty.
+/// Returns [`DecodeError::Invalid`] unless the data at the path are as they have to be.
+fn require<P: Into<String>, R: Into<String>>(
+    is_valid: bool,
+    path: impl FnOnce() -> P,
+    reason: impl FnOnce() -> R,
+) -> Result<(), DecodeError> {
+    let error = || invalid(path(), reason());
+    is_valid.then_some(()).ok_or_else(error)
+}
+
 macro_rules! empty_but {
     ($($known:ident: $value:expr),+; $($empty:ident)+) => {
         Self { $($known: $value,)+ $($empty: Default::default(),)+ }
@@ -52,29 +59,21 @@ const STAKES_MAX: u64 = 1_000_000_000_000;
 const DISTANCE_METRES_MAX: u32 = 100_000;
 
 fn check_distance(metres: u32) -> Result<(), DecodeError> {
-    if metres > DISTANCE_METRES_MAX {
-        let reason = format!("a distance is 0 to {DISTANCE_METRES_MAX} metres");
-        return Err(invalid("data.distance", reason));
-    }
-    Ok(())
+    let reason = || format!("a distance is 0 to {DISTANCE_METRES_MAX} metres");
+    require(metres <= DISTANCE_METRES_MAX, || "data.distance", reason)
 }
 
 fn check_stakes(path: impl FnOnce() -> String, stakes: u64) -> Result<(), DecodeError> {
-    if stakes > STAKES_MAX {
-        return Err(invalid(path(), format!("stakes are 0 to {STAKES_MAX}")));
-    }
-    Ok(())
+    let reason = || format!("stakes are 0 to {STAKES_MAX}");
+    require(stakes <= STAKES_MAX, path, reason)
 }
 
 /// The oldest horse known became 62, long after it could race.
 const AGE_YEARS_MAX: u8 = 60;
 
 fn check_age(path: impl FnOnce() -> String, age: Option<u8>) -> Result<(), DecodeError> {
-    if age.is_some_and(|age| age > AGE_YEARS_MAX) {
-        let reason = format!("an age is 0 to {AGE_YEARS_MAX} years");
-        return Err(invalid(path(), reason));
-    }
-    Ok(())
+    let reason = || format!("an age is 0 to {AGE_YEARS_MAX} years");
+    require(age.is_none_or(|age| age <= AGE_YEARS_MAX), path, reason)
 }
 
 /// The largest number of runners in a combination. Pools ask for up to six.
@@ -82,11 +81,8 @@ const COMBINATION_NUMBERS_MAX: usize = 16;
 
 fn check_combination(path: impl FnOnce() -> String, numbers: &[u16]) -> Result<(), DecodeError> {
     let count = numbers.len();
-    if count > COMBINATION_NUMBERS_MAX {
-        let reason = format!("{count} numbers, at most {COMBINATION_NUMBERS_MAX}");
-        return Err(invalid(path(), reason));
-    }
-    Ok(())
+    let reason = || format!("{count} numbers, at most {COMBINATION_NUMBERS_MAX}");
+    require(count <= COMBINATION_NUMBERS_MAX, path, reason)
 }
 
 /// Checks a list of runners: its length, and that no horse is in it twice.
@@ -94,10 +90,9 @@ pub(crate) fn check_runners<'a>(
     horses: impl ExactSizeIterator<Item = &'a HorseNo>,
 ) -> Result<(), DecodeError> {
     let count = horses.len();
-    if count == 0 || count > RUNNERS_MAX {
-        let reason = format!("{count} runners, a race has 1 to {RUNNERS_MAX}");
-        return Err(invalid("data.runners", reason));
-    }
+    let reason = || format!("{count} runners, a race has 1 to {RUNNERS_MAX}");
+    let is_valid = (1..=RUNNERS_MAX).contains(&count);
+    require(is_valid, || "data.runners", reason)?;
     let mut seen: [Option<&HorseNo>; RUNNERS_MAX] = [None; RUNNERS_MAX];
     for (index, horse_no) in horses.enumerate() {
         if seen[..index].contains(&Some(horse_no)) {

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{COMBINATION_NUMBERS_MAX, check_combination, check_runners, invalid};
+use super::{COMBINATION_NUMBERS_MAX, check_combination, check_runners, invalid, require};
 use crate::{
     DecodeError, HorseNo, Odds, PoolCode, RaceNumber, RacingDate, Text, VenueCode, object,
 };
@@ -29,10 +29,10 @@ impl OddsQuoted {
     pub(crate) fn check(&self) -> Result<(), DecodeError> {
         check_runners(self.runners.iter().map(|r| &r.horse_no))?;
         for (index, runner) in self.runners.iter().enumerate() {
-            if runner.win.is_none() && runner.state.is_none() {
-                let path = format!("data.runners[{index}].state");
-                return Err(invalid(path, "a runner without a win price has a state"));
-            }
+            let path = || format!("data.runners[{index}].state");
+            let is_stated = runner.win.is_some() || runner.state.is_some();
+            let reason = || "a runner without a win price has a state";
+            require(is_stated, path, reason)?;
         }
         Ok(())
     }
@@ -89,28 +89,24 @@ impl MarketQuoted {
         if Self::MARKETS_OF_RUNNERS.contains(&self.market.as_str()) {
             return Err(invalid("data.market", "win and place are quoted by runner"));
         }
-        let count = self.prices.len();
-        if count == 0 || count > Self::PRICES_MAX {
-            let reason = format!("{count} prices, a quote has 1 to {}", Self::PRICES_MAX);
-            return Err(invalid("data.prices", reason));
-        }
+        let (count, max) = (self.prices.len(), Self::PRICES_MAX);
+        let reason = || format!("{count} prices, a quote has 1 to {max}");
+        require((1..=max).contains(&count), || "data.prices", reason)?;
         let mut seen = HashSet::new();
         for (index, price) in self.prices.iter().enumerate() {
             let path = |field| format!("data.prices[{index}].{field}");
             check_combination(|| path("combination"), &price.combination)?;
-            if price.combination.is_empty() || !seen.insert(&price.combination) {
-                let reason = "a combination has a number, and stands in a quote once";
-                return Err(invalid(path("combination"), reason));
-            }
+            let is_new = !price.combination.is_empty() && seen.insert(&price.combination);
+            let reason = || "a combination has a number, and stands in a quote once";
+            require(is_new, || path("combination"), reason)?;
             let is_range = price.low.is_some() && price.low <= price.high;
             let none = price.low.is_none() && price.high.is_none();
-            if !none && (!is_range || price.odds.is_some()) {
-                let reason = "a range has a low and a high price, and no other";
-                return Err(invalid(path("low"), reason));
-            }
-            if none && price.odds.is_none() && price.state.is_none() {
-                return Err(invalid(path("state"), "a line without a price has a state"));
-            }
+            let is_one_price = none || (is_range && price.odds.is_none());
+            let reason = || "a range has a low and a high price, and no other";
+            require(is_one_price, || path("low"), reason)?;
+            let is_stated = !none || price.odds.is_some() || price.state.is_some();
+            let reason = || "a line without a price has a state";
+            require(is_stated, || path("state"), reason)?;
         }
         Ok(())
     }

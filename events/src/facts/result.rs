@@ -109,11 +109,8 @@ merge_names!(ResultRunner: horse_name + names: merge, jockey + jockey_names: mer
 const POINTS_MAX: usize = 32;
 
 fn check_points(path: impl FnOnce() -> String, count: usize) -> Result<(), DecodeError> {
-    if count > POINTS_MAX {
-        let reason = format!("{count} values, at most {POINTS_MAX}");
-        return Err(invalid(path(), reason));
-    }
-    Ok(())
+    let reason = || format!("{count} values, at most {POINTS_MAX}");
+    super::require(count <= POINTS_MAX, path, reason)
 }
 
 /// How final a result is.

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::invalid;
+use super::require;
 use crate::{DecodeError, Text};
 
 /// The largest number of sources that are ranked, and of those whose prices of a race are kept. A race has a tote, a
@@ -22,10 +22,7 @@ pub struct SourcesRanked {
 impl SourcesRanked {
     pub(crate) fn check(&self) -> Result<(), DecodeError> {
         let count = self.sources.len();
-        if count > SOURCES_MAX {
-            let reason = format!("{count} sources, at most {SOURCES_MAX} are ranked");
-            return Err(invalid("data.sources", reason));
-        }
-        Ok(())
+        let reason = || format!("{count} sources, at most {SOURCES_MAX} are ranked");
+        require(count <= SOURCES_MAX, || "data.sources", reason)
     }
 }

@@ -92,45 +92,31 @@ pub(crate) struct ChangedRunner<'a> {
     reason: &'a str,
 }
 
-/// The change that an event makes to a runner.
-pub(crate) struct RunnerChange<'a> {
-    change: &'static str,
-    horse_no: &'a HorseNo,
-    reason: Option<&'a Text>,
-}
-
-impl<'a> RunnerChange<'a> {
-    /// The change of an event; `None` if it changes no runner.
-    pub(crate) fn of(event: &'a Event) -> Option<Self> {
-        let (change, horse_no, reason) = match event {
-            Event::RunnerWithdrawn(fact) => ("withdrawn", &fact.horse_no, fact.reason.as_ref()),
-            Event::RunnerReinstated(fact) => ("reinstated", &fact.horse_no, fact.reason.as_ref()),
-            Event::RiderChanged(fact) => ("rider_changed", &fact.horse_no, None),
-            _ => return None,
-        };
-        Some(Self {
-            change,
-            horse_no,
-            reason,
-        })
+/// The change that an event makes to a runner, which one, and why; `None` if it changes no runner.
+pub(crate) fn runner_change(event: &Event) -> Option<(&'static str, &HorseNo, Option<&Text>)> {
+    match event {
+        Event::RunnerWithdrawn(fact) => Some(("withdrawn", &fact.horse_no, fact.reason.as_ref())),
+        Event::RunnerReinstated(fact) => Some(("reinstated", &fact.horse_no, fact.reason.as_ref())),
+        Event::RiderChanged(fact) => Some(("rider_changed", &fact.horse_no, None)),
+        _ => None,
     }
 }
 
 impl<'a> ChangedRunner<'a> {
     /// `None` if the event changes no runner.
     pub(crate) fn of(context: &MessageContext<'a>, board: &'a Board) -> Option<Self> {
-        let change = RunnerChange::of(&context.recorded.envelope.event)?;
-        let (horse_name, number) = board.name_and_number(context.race, change.horse_no);
-        let (jockey, weight) = context.race.rider_of(change.horse_no);
+        let (change, horse_no, reason) = runner_change(&context.recorded.envelope.event)?;
+        let (horse_name, number) = board.name_and_number(context.race, horse_no);
+        let (jockey, weight) = context.race.rider_of(horse_no);
         Some(Self {
             race_number: context.key.race_number,
-            change: change.change,
-            horse_no: change.horse_no,
+            change,
+            horse_no,
             horse_name,
             number,
             jockey,
             weight,
-            reason: change.reason.map_or("", Text::as_str),
+            reason: reason.map_or("", Text::as_str),
         })
     }
 }

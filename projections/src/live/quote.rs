@@ -5,10 +5,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::message_fields::{LogFields, MeetingFields};
-use crate::json;
-use crate::markets::MarketKey;
-use crate::quotes::{LatestQuote, PriceLine};
+use crate::quotes::LatestQuote;
 use crate::race::Race;
+use crate::{MarketKey, PriceLine, json};
 
 /// The prices of a quote after it, or all prices of a market of a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,10 +30,9 @@ impl LiveQuote {
         market: MarketKey,
         (latest, prices): (&LatestQuote, Vec<PriceLine>),
     ) -> Self {
-        let list: &[u8] = if market.is_of_runners() {
-            br#","runners":["#
-        } else {
-            br#","prices":["#
+        let list: &[u8] = match market.is_of_runners() {
+            true => br#","runners":["#,
+            false => br#","prices":["#,
         };
         let fields = json::render(&QuoteHead {
             event: "quote",

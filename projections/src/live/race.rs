@@ -6,17 +6,16 @@ use events::{Envelope, Event, MarketQuoted, OddsQuoted, RaceKey, Recorded, Text}
 use serde::{Deserialize, Serialize};
 
 use super::kind::LiveKind;
-use super::message::{self, ChangedRunner, ChangedStatus, MessageContext, RunnerChange};
+use super::message::{self, ChangedRunner, ChangedStatus, MessageContext, runner_change};
 use super::quote::LiveQuote;
 use super::update::{LiveBoard, LiveMessage, LiveUpdate};
 use crate::effect::Effect;
-use crate::log_clock::LogClock;
-use crate::markets::{MarketKey, Markets};
+use crate::markets::Markets;
 use crate::newest::Order;
 use crate::odds_board::{self, Board, OddsSource};
 use crate::quotes::Quoted;
 use crate::race::Race;
-use crate::{race_card, race_dividends, race_result};
+use crate::{LogClock, MarketKey, race_card, race_dividends, race_result};
 
 /// The state of a race: a pure function of the events about it, in their order.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -34,11 +33,8 @@ pub(crate) struct LiveRace {
 }
 
 /// A message that is to be published.
-#[derive(Debug, Clone, Copy)]
-struct PendingMessage {
-    kind: LiveKind,
-    prev_seq: u64,
-}
+/// The kind of a message that is not rendered yet, and its `prev_seq`.
+type PendingMessage = (LiveKind, u64);
 
 impl LiveRace {
     /// Folds a quote. `ranking` is that of the sources. With `live`, returns what it changed in the live view, if
@@ -144,7 +140,7 @@ impl LiveRace {
             return (effect, None);
         }
         let mut pending = Vec::new();
-        if RunnerChange::of(event).is_some() {
+        if runner_change(event).is_some() {
             pending.push(self.pending(LiveKind::RunnerUpdate, recorded.seq));
         }
         let is_card = matches!(event, Event::RaceDeclared(_) | Event::GoingChanged(_));
@@ -175,15 +171,11 @@ impl LiveRace {
     }
 
     fn pending(&mut self, kind: LiveKind, seq: u64) -> PendingMessage {
-        let prev_seq = self.last_seq_by_kind.insert(kind, seq).unwrap_or(0);
-        PendingMessage { kind, prev_seq }
+        (kind, self.last_seq_by_kind.insert(kind, seq).unwrap_or(0))
     }
 
     fn pending_odds(&self) -> PendingMessage {
-        PendingMessage {
-            kind: LiveKind::OddsUpdate,
-            prev_seq: self.board.prev_seq,
-        }
+        (LiveKind::OddsUpdate, self.board.prev_seq)
     }
 
     /// Whether the race has a board and is not over.
@@ -209,7 +201,7 @@ impl LiveRace {
         });
         let messages = pending
             .iter()
-            .filter_map(|&PendingMessage { kind, prev_seq }| {
+            .filter_map(|&(kind, prev_seq)| {
                 let context = MessageContext {
                     key,
                     race: &self.race,

@@ -11,13 +11,10 @@ use events::{Event, RaceKey};
 
 use super::race::LiveRace;
 use super::update::LiveUpdate;
-use crate::log_clock::LogClock;
 use crate::markets::Markets;
 use crate::odds_board::Board;
-use crate::source_rankings::SourceRankings;
-use crate::store::{Store, StoreResult};
-use crate::stored_message::StoredMessage;
-use crate::{json, keys};
+use crate::store::StoreResult;
+use crate::{LogClock, SourceRankings, Store, StoredMessage, json, keys};
 
 /// The latest sequences whose updates can be made again.
 pub const REPLAY_MESSAGES_MAX: u64 = 32_768;

@@ -34,36 +34,29 @@ pub enum StoreError {
         needed: u64,
     },
     /// The process or the system has too many open files. Nothing was written: the store is as it was.
-    #[error("{needed} more files cannot be opened, as a commit may need: {error}")]
-    TooManyFiles {
-        /// The number of files.
-        needed: usize,
-        /// The error of the system.
-        error: io::Error,
-    },
+    /// The number of files that a commit may need, and the error of the system.
+    #[error("{0} more files cannot be opened, as a commit may need: {1}")]
+    TooManyFiles(usize, io::Error),
     /// No thread can be started. Nothing was written: the store is as it was.
     #[error("a thread that the store needs cannot be started: {0}")]
     NoThread(io::Error),
-    /// Commits changed more than an export keeps while it ran.
-    #[error("commits changed more than {max} bytes of views while they were exported")]
-    TooManyChanges {
-        /// What an export keeps.
-        max: usize,
-    },
+    /// Commits changed more than an export keeps, which is this many bytes, while it ran.
+    #[error("commits changed more than {0} bytes of views while they were exported")]
+    TooManyChanges(usize),
     /// Another process has the folder open. The store itself may be sound.
     #[error("the store is in use by another process")]
     InUse,
     /// A value is not in the form that this version writes, or not the one that was written.
-    #[error("the store is damaged at {key}: {reason}")]
-    Corrupt {
-        /// The key of the value.
-        key: String,
-        /// What is wrong with it.
-        reason: String,
-    },
+    /// The first is its key, the second what is wrong with it.
+    #[error("the store is damaged at {0}: {1}")]
+    Corrupt(String, String),
 }
 
 impl StoreError {
+    pub(crate) fn corrupt(key: &str, reason: impl ToString) -> Self {
+        Self::Corrupt(key.to_owned(), reason.to_string())
+    }
+
     /// Whether there is too little space for what was to be written.
     pub fn is_disk_full(&self) -> bool {
         match self {

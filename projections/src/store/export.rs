@@ -80,10 +80,9 @@ impl Store {
         self.followers.lock().export = Some(RunningExport::default());
         let read = self.entries(self.tree.prefix("")).try_for_each(|entry| {
             let (key, value) = entry?;
-            if key.starts_with(keys::META) {
-                Ok(())
-            } else {
-                write(&key, Some(&value))
+            match key.starts_with(keys::META) {
+                true => Ok(()),
+                false => write(&key, Some(&value)),
             }
         });
         let (running, checkpoint) = {
@@ -93,11 +92,10 @@ impl Store {
         };
         read?;
         let running = running.unwrap_or_default();
-        let is_empty = || corrupt(CHECKPOINT.to_owned(), "the store is empty");
+        let is_empty = || corrupt(CHECKPOINT, "the store is empty");
         let checkpoint = checkpoint.ok_or_else(is_empty)?;
         if running.is_too_large() {
-            let max = CHANGES_BYTES_MAX;
-            return Err(StoreError::TooManyChanges { max }.into());
+            return Err(StoreError::TooManyChanges(CHANGES_BYTES_MAX).into());
         }
         if self.is_torn() {
             return Err(StoreError::Torn.into());
@@ -144,7 +142,7 @@ impl StoreImport {
         let mut batch = TreeBatch::new();
         for row in rows {
             if self.is_whole {
-                return Err(corrupt(row.key, "it follows the checkpoint"));
+                return Err(corrupt(&row.key, "it follows the checkpoint"));
             }
             if row.key == CHECKPOINT {
                 self.write(std::mem::take(&mut batch))?;
@@ -153,7 +151,7 @@ impl StoreImport {
             }
             if row.key <= self.last_key {
                 if self.replaces {
-                    return Err(corrupt(row.key, "the rows are out of order"));
+                    return Err(corrupt(&row.key, "the rows are out of order"));
                 }
                 self.replaces = true;
                 self.write(std::mem::take(&mut batch))?;
@@ -190,9 +188,7 @@ impl StoreImport {
     }
 }
 
-fn corrupt(key: String, reason: &str) -> StoreError {
+fn corrupt(key: &str, reason: &str) -> StoreError {
     // Of a part whose checksum anybody can make.
-    let key = cut_reason(&key);
-    let reason = reason.to_owned();
-    StoreError::Corrupt { key, reason }
+    StoreError::corrupt(&cut_reason(key), reason)
 }

@@ -32,11 +32,8 @@ use self::error::is_too_many_files;
 use self::export::RunningExport;
 use self::recount::RunningRecount;
 use self::tree::{Entries, Tree};
-use crate::digest::{Digest, EntryHash};
-use crate::json;
-use crate::log_clock::LogClock;
-use crate::log_history::LogHistory;
-use crate::source_rankings::SourceRankings;
+use crate::digest::EntryHash;
+use crate::{Digest, LogClock, LogHistory, SourceRankings, json};
 
 pub use self::error::StoreError;
 pub(crate) use self::error::StoreResult;
@@ -69,7 +66,7 @@ const UNLOCKED_READS: usize = 2;
 const CHECKPOINT: &str = "meta/checkpoint";
 
 /// The identity of a log. The sequences of another log mean other messages.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LogIdentity {
     /// The stream's name.
     pub name: String,
@@ -78,7 +75,7 @@ pub struct LogIdentity {
 }
 
 /// The position in a log that the views reflect, and the digest of the views.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checkpoint {
     /// The log.
     pub log: LogIdentity,
@@ -115,6 +112,8 @@ impl Checkpoint {
 
 /// Changes that are committed together: the new value of each key, or `None` to remove it.
 pub(crate) type Writes = BTreeMap<String, Option<Vec<u8>>>;
+/// A key with its value, as it is read.
+pub type StoredRow = StoreResult<(String, View)>;
 
 /// The first damage that a reader found. Shared with the iterators.
 #[derive(Debug, Clone, Default)]
@@ -215,10 +214,7 @@ impl Store {
     }
 
     /// All views under a prefix, ordered by key, from either end.
-    pub fn scan(
-        &self,
-        prefix: &str,
-    ) -> impl DoubleEndedIterator<Item = StoreResult<(String, View)>> + use<> {
+    pub fn scan(&self, prefix: &str) -> impl DoubleEndedIterator<Item = StoredRow> + use<> {
         self.entries(self.tree.prefix(prefix))
     }
 
@@ -227,16 +223,13 @@ impl Store {
         &self,
         from: &str,
         to: &str,
-    ) -> impl DoubleEndedIterator<Item = StoreResult<(String, View)>> + use<> {
+    ) -> impl DoubleEndedIterator<Item = StoredRow> + use<> {
         let bytes = |key: &str| key.as_bytes().to_vec();
         let (from, to) = (Bound::Included(bytes(from)), Bound::Excluded(bytes(to)));
         self.entries(self.tree.range(from, to))
     }
 
-    fn entries(
-        &self,
-        entries: Entries,
-    ) -> impl DoubleEndedIterator<Item = StoreResult<(String, View)>> + use<> {
+    fn entries(&self, entries: Entries) -> impl DoubleEndedIterator<Item = StoredRow> + use<> {
         let damage = self.damage.clone();
         entries.map(move |entry| {
             let (key, stored) = damage.note(entry.map_err(From::from))?;
@@ -342,18 +335,11 @@ impl Store {
             if old.as_deref() == value.as_deref() {
                 continue;
             }
-            let old = old.map(|old| EntryHash::of(key.as_bytes(), &old));
-            let new = value.as_ref().map(|value| {
-                batch.push((key.clone(), Some(view::stored(key, value.clone()))));
-                EntryHash::of(key.as_bytes(), value)
-            });
-            match &new {
-                Some(new) => checkpoint.digest.add(new),
-                None => batch.push((key.clone(), None)),
-            }
-            if let Some(old) = &old {
-                checkpoint.digest.remove(old);
-            }
+            let hash = |value: &[u8]| EntryHash::of(key.as_bytes(), value);
+            let (old, new) = (old.as_deref().map(hash), value.as_deref().map(hash));
+            checkpoint.digest.replace(old.as_ref(), new.as_ref());
+            let stored = value.clone().map(|value| view::stored(key, value));
+            batch.push((key.clone(), stored));
             changes.push((key.as_str(), old, new));
         }
         let value = view::stored(CHECKPOINT, json::render(&checkpoint));
@@ -418,10 +404,9 @@ pub fn check_free_space(folder: &Path) -> StoreResult<()> {
         more.collect::<io::Result<Vec<File>>>()
     });
     match opened {
-        Err(error) if is_too_many_files(&error) => Err(StoreError::TooManyFiles {
-            needed: FREE_DESCRIPTORS_MIN,
-            error,
-        }),
+        Err(error) if is_too_many_files(&error) => {
+            Err(StoreError::TooManyFiles(FREE_DESCRIPTORS_MIN, error))
+        }
         _ => Ok(()),
     }
 }
@@ -434,8 +419,5 @@ pub fn free_bytes(folder: &Path) -> Option<u64> {
 
 /// Parses the value of a key.
 pub(crate) fn parse<T: DeserializeOwned>(key: &str, value: &[u8]) -> StoreResult<T> {
-    serde_json::from_slice(value).map_err(|e| StoreError::Corrupt {
-        key: key.to_owned(),
-        reason: e.to_string(),
-    })
+    serde_json::from_slice(value).map_err(|error| StoreError::corrupt(key, error))
 }

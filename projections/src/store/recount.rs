@@ -35,14 +35,9 @@ impl RunningRecount {
             if key.as_bytes() > self.last_key.as_slice() {
                 continue;
             }
-            if let Some(old) = old {
-                self.digest.remove(old);
-                self.count -= 1;
-            }
-            if let Some(new) = new {
-                self.digest.add(new);
-                self.count += 1;
-            }
+            self.digest.replace(old.as_ref(), new.as_ref());
+            self.count += u64::from(new.is_some());
+            self.count -= u64::from(old.is_some());
         }
     }
 }
@@ -57,10 +52,8 @@ impl Store {
         let _one_at_a_time = self.recounts.lock();
         self.followers.lock().recount = Some(RunningRecount::default());
         let recount = loop {
-            match self.recount_chunk() {
-                Ok(None) => {}
-                Ok(Some(recount)) => break Ok(recount),
-                Err(error) => break Err(error),
+            if let Some(recount) = self.recount_chunk().transpose() {
+                break recount;
             }
         };
         self.followers.lock().recount = None;
@@ -96,12 +89,9 @@ impl Store {
     /// # Errors
     /// Returns [`StoreError::Corrupt`] if they differ, and as [`Store::recount`].
     pub fn check(&self) -> StoreResult<()> {
-        let Recount {
-            digest, checkpoint, ..
-        } = self.recount()?;
-        let expected = checkpoint.map(|checkpoint| checkpoint.digest);
-        self.damage
-            .note(compare(digest, expected.unwrap_or_default()))
+        let found = self.recount()?;
+        let expected = found.checkpoint.unwrap_or_default().digest;
+        self.damage.note(compare(found.digest, expected))
     }
 }
 
@@ -110,8 +100,6 @@ pub(super) fn compare(digest: Digest, expected: Digest) -> StoreResult<()> {
     if digest == expected {
         return Ok(());
     }
-    Err(StoreError::Corrupt {
-        key: "all of it".to_owned(),
-        reason: format!("the digest is {digest}, not {expected}"),
-    })
+    let reason = format!("the digest is {digest}, not {expected}");
+    Err(StoreError::corrupt("all of it", reason))
 }

@@ -31,11 +31,8 @@ impl RedoLog {
     pub(super) fn open(db: &sled::Db) -> StoreResult<Self> {
         let latest = db.open_tree(LATEST)?;
         if let Some(record) = latest.get(LATEST)? {
-            let batch = decode(&record).ok_or_else(|| StoreError::Corrupt {
-                key: LATEST.to_owned(),
-                reason: "it is no batch".to_owned(),
-            })?;
-            write_each(db, batch)?;
+            let wrong = || StoreError::corrupt(LATEST, "it is no batch");
+            write_each(db, decode(&record).ok_or_else(wrong)?)?;
         }
         Ok(Self { latest })
     }
@@ -63,11 +60,10 @@ impl RedoLog {
 }
 
 fn encode(batch: &TreeBatch) -> Vec<u8> {
-    let writes = batch.iter();
-    let lengths: Vec<_> = writes
-        .map(|(key, value)| (key, value.as_ref().map(Vec::len)))
-        .collect();
-    let mut record = postcard::to_allocvec(&lengths).expect("a vector has room");
+    let lengths = batch
+        .iter()
+        .map(|(key, value)| (key, value.as_ref().map(Vec::len)));
+    let mut record = postcard::to_allocvec(&Vec::from_iter(lengths)).expect("a vector has room");
     for value in batch.iter().filter_map(|(_, value)| value.as_ref()) {
         record.extend_from_slice(value);
     }

@@ -1,5 +1,6 @@
 //! [`View`]: a value of the store, and the form in which it is stored: with a checksum, and compressed if it is large.
 
+use std::fmt::Display;
 use std::ops::Deref;
 
 use super::{StoreError, StoreResult};
@@ -19,19 +20,17 @@ impl View {
     /// # Errors
     /// Returns [`StoreError::Corrupt`] if it is not the one that was written under the key.
     pub(super) fn of(key: &[u8], stored: &sled::IVec) -> StoreResult<Self> {
-        let corrupt = |reason: String| StoreError::Corrupt {
-            key: String::from_utf8_lossy(key).into_owned(),
-            reason,
-        };
+        let corrupt =
+            |reason: &dyn Display| StoreError::corrupt(&String::from_utf8_lossy(key), reason);
         let split = stored.split_last_chunk();
         let (value, _) = split
             .filter(|(value, found)| checksum(key, value) == **found)
-            .ok_or_else(|| corrupt("the checksum is wrong".to_owned()))?;
+            .ok_or_else(|| corrupt(&"the checksum is wrong"))?;
         if !is_compressed(key) {
             return Ok(Self(stored.subslice(0, value.len())));
         }
         let value = lz4_flex::decompress_size_prepended(value);
-        let value = value.map_err(|error| corrupt(error.to_string()))?;
+        let value = value.map_err(|error| corrupt(&error))?;
         Ok(Self(value.into()))
     }
 }
@@ -71,9 +70,8 @@ fn is_compressed(key: &[u8]) -> bool {
         keys::RACE_STATES,
         keys::REPLAY_STATES,
     ];
-    prefixes
-        .iter()
-        .any(|prefix| key.starts_with(prefix.as_bytes()))
+    let has = |prefix: &&str| key.starts_with(prefix.as_bytes());
+    prefixes.iter().any(has)
 }
 
 /// The CRC-32 of a key and its stored value. It guards each read against damage; the digest of the whole store has

@@ -16,11 +16,10 @@ use super::columns::ExportColumns;
 use super::kind::ExportKind;
 use super::row_file::RowFile;
 use crate::http::descriptions::openapi;
-use crate::http::error::ApiError;
 use crate::http::formats::{BodyFormat, RowFields};
 use crate::http::meeting_choice::MeetingChoice;
 use crate::http::meeting_races::race_of_meeting;
-use crate::http::request::ApiRequest;
+use crate::http::{ApiError, ApiRequest};
 
 static COLUMNS: LazyLock<BTreeMap<ExportKind, ExportColumns>> = LazyLock::new(|| {
     let document = openapi();

@@ -16,10 +16,7 @@ use axum::response::Response;
 use axum::routing::get;
 use strum::VariantNames;
 
-use super::error::ApiError;
-use super::request::ApiRequest;
-use super::routes::Routes;
-use super::state::App;
+use super::{ApiError, ApiRequest, App, Routes};
 use files::ExportName;
 
 pub(crate) use kind::ExportKind;

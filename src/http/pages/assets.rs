@@ -9,25 +9,19 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use axum::routing::get;
 
-use crate::http::error::ApiError;
-use crate::http::routes::Routes;
-use crate::http::static_document::StaticDocument;
+use crate::http::{ApiError, Routes, StaticDocument};
 
 /// All files of `web/` but the templates, by their paths in that folder.
 static ASSETS: LazyLock<BTreeMap<&str, StaticDocument>> =
     LazyLock::new(|| include!(concat!(env!("OUT_DIR"), "/assets.rs")).into());
 
 pub(super) fn router() -> Routes {
+    let icon = get(async |headers| file("favicon.svg", &headers));
+    let robots = get(async |headers| file("robots.txt", &headers));
     Routes::default()
         .route("/assets/{*name}", get(asset))
-        .route(
-            "/favicon.ico",
-            get(async |headers| file("favicon.svg", &headers)),
-        )
-        .route(
-            "/robots.txt",
-            get(async |headers| file("robots.txt", &headers)),
-        )
+        .route("/favicon.ico", icon)
+        .route("/robots.txt", robots)
 }
 
 pub(super) fn documents() -> impl Iterator<Item = &'static StaticDocument> {

@@ -17,9 +17,7 @@ use serde_json::json;
 use super::assets::names_in;
 use super::pricing::offer;
 use super::{SCRIPT_POLICY, open_page, session_secret};
-use crate::http::error::ApiError;
-use crate::http::routes::Routes;
-use crate::http::state::App;
+use crate::http::{ApiError, App, Routes};
 
 #[derive(Template)]
 #[template(path = "pages/board.html", config = "web/templates/askama.toml")]
@@ -87,11 +85,10 @@ fn is_from_loopback_page(headers: &HeaderMap) -> bool {
 
 /// Whether a host, with or without a port, is a loopback address or `localhost`.
 fn is_loopback(host: &str) -> bool {
-    let Ok(authority) = host.parse::<Authority>() else {
-        return false;
-    };
-    let name = authority.host().trim_matches(['[', ']']);
-    name == "localhost" || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+    host.parse::<Authority>().is_ok_and(|authority| {
+        let name = authority.host().trim_matches(['[', ']']);
+        name == "localhost" || name.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
+    })
 }
 
 #[cfg(test)]

@@ -34,9 +34,7 @@ pub(crate) use pricing::SignUpOutcome;
 
 use super::error::ApiError;
 use crate::accounts::{Actor, CommandError, MailId};
-use crate::http::routes::Routes;
-use crate::http::state::App;
-use crate::http::static_document::StaticDocument;
+use crate::http::{App, Routes, StaticDocument};
 use crate::limits::Network;
 use crate::log::Backoff;
 

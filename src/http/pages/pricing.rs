@@ -172,16 +172,14 @@ async fn subscribe_by(app: &App, network: Network, form: &Form) -> Result<Respon
     // People do not see this field, programs fill it in. The response is the same.
     let is_person = form.get("website").is_empty();
     count(app, network, is_person.then_some(&email))?;
-    save(app, network, &email, plan, is_person)
-        .await
-        .map_err(|error| {
-            let errors = vec![(None, error.to_string())];
-            RejectedForm(SignUpOutcome::Failed, Some(RETRY_AFTER_SECONDS), errors)
-        })?;
-    let outcome = if is_person {
-        SignUpOutcome::Taken
-    } else {
-        SignUpOutcome::Bot
+    let saved = save(app, network, &email, plan, is_person).await;
+    saved.map_err(|error| {
+        let errors = vec![(None, error.to_string())];
+        RejectedForm(SignUpOutcome::Failed, Some(RETRY_AFTER_SECONDS), errors)
+    })?;
+    let outcome = match is_person {
+        true => SignUpOutcome::Taken,
+        false => SignUpOutcome::Bot,
     };
     SIGN_UPS.increment(outcome.into_str());
     let sent = SentPage {

@@ -22,9 +22,7 @@ use tokio::time::{sleep, timeout};
 
 use self::board::{RenderedStatus, rendered_once};
 use self::report::ServiceStatus;
-use super::error::ApiError;
-use super::routes::Routes;
-use super::state::App;
+use super::{ApiError, App, Routes};
 use crate::accounts::{CONTINUES_WITHIN, Incident};
 use crate::health::Totals;
 

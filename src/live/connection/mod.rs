@@ -18,8 +18,7 @@ use tungstenite::{Error, Message};
 use self::inflate::DeflatedInput;
 use self::outgoing::OutgoingBuffer;
 use self::socket::ClientSocket;
-use super::close_reason::CloseReason;
-use super::new_client::NewConnection;
+use super::{CloseReason, NewConnection};
 use crate::feed::frame::{Encoding, Frame};
 
 /// Bytes of a message from a client, all fragments together.
@@ -254,11 +253,11 @@ impl Connection {
         if self.encoding == Encoding::EventStream && !self.blocked {
             return true;
         }
-        self.pipe.socket.is_ready(if self.blocked {
-            PollFlags::OUT
-        } else {
-            PollFlags::IN
-        })
+        let flags = match self.blocked {
+            true => PollFlags::OUT,
+            false => PollFlags::IN,
+        };
+        self.pipe.socket.is_ready(flags)
     }
 
     /// Waits until the system accepts bytes again.

@@ -63,8 +63,7 @@ impl Session {
     /// Sends these messages of a batch.
     fn write_selected(&mut self, selected: &SelectedFrames, batch: &FeedBatch, now: Instant) {
         let offset = selected.offset_after(self.write(&selected.frames, now), batch.messages.len());
-        let end = batch.end.next_index;
-        self.cursor.advance(&batch.messages, offset, end);
+        (self.cursor).advance(&batch.messages, offset, batch.end.next_index);
     }
 
     /// Holds odds back until they are due; other messages are sent at once.

@@ -19,14 +19,11 @@ use self::cursor::Cursor;
 use self::requests::PendingRequest;
 use self::timers::{PING_INTERVAL, Timers};
 use super::batch::FeedCursor;
-use super::close_reason::CloseReason;
 use super::connection::Connection;
 use super::connection_limits::ConnectionPermit;
-use super::context::LiveContext;
-use super::new_client::NewClient;
 use super::quota::InboundQuota;
 use super::server_message::{InForce, ServerMessage, server_time};
-use super::subscription::{LiveSubscription, ResumePoint};
+use super::{CloseReason, LiveContext, LiveSubscription, NewClient, ResumePoint};
 use crate::feed::frame::Frame;
 use crate::feed::{NotRecovered, Position, Snapshots};
 use crate::health::FeedHealth;
@@ -137,8 +134,7 @@ impl Session {
         let resumed = feed.resume(point.seq, point.epoch.as_deref(), point.recorded_at);
         self.context.metrics.resumed(resumed.is_ok());
         let until = feed.position().head;
-        self.cursor
-            .start_replay(resumed?, point.seq, until, id.cloned());
+        (self.cursor).start_replay(resumed?, point.seq, until, id.cloned());
         Ok(())
     }
 

@@ -7,12 +7,10 @@ use serde_json::Value;
 use super::{Session, TOO_FAR_BEHIND};
 use crate::feed::{NotRecovered, Snapshots};
 use crate::live::batch::FeedCursor;
-use crate::live::close_reason::CloseReason;
 use crate::live::connection::Incoming;
-use crate::live::filter::Filter;
 use crate::live::request::{Op, Request, RequestError, invalid_parameter};
 use crate::live::server_message::{InForce, ServerMessage};
-use crate::live::subscription::{LiveSubscription, ResumePoint};
+use crate::live::{CloseReason, Filter, LiveSubscription, ResumePoint};
 
 /// Bytes that are read from one client before others have their turn.
 const READ_BYTES_PER_TURN: usize = 16 * 1024;
@@ -110,16 +108,15 @@ impl Session {
 
     fn subscribe(&mut self, request: Request, id: Option<&Value>) -> Result<(), RequestError> {
         let mut subscription = self.subscription.clone();
-        subscription
-            .set(request.events, request.conflate_ms, request.heartbeat_ms)
-            .map_err(invalid_parameter)?;
+        let set = subscription.set(request.events, request.conflate_ms, request.heartbeat_ms);
+        set.map_err(invalid_parameter)?;
         subscription.filter = request.filter;
         subscription.markets = request.markets.unwrap_or(subscription.markets);
         let before = self.replace_subscription(subscription);
-        let (epoch, recorded_at) = (request.epoch, request.recorded_at);
-        let resumed = request
-            .since
-            .map(|seq| self.resume(&ResumePoint::new(seq, epoch, recorded_at.as_deref()), id));
+        let recorded_at = request.recorded_at.as_deref();
+        let point = |seq| ResumePoint::new(seq, request.epoch, recorded_at);
+        let resumed = request.since.map(point);
+        let resumed = resumed.map(|point| self.resume(&point, id));
         if resumed == Some(Ok(())) {
             self.queue_ack(Op::Subscribe, id, resumed);
             return Ok(());
@@ -143,7 +140,7 @@ impl Session {
             let removed = subscription.filter.remove(&request.filter);
             removed.map_err(RequestError::NotSubscribed)?;
         } else if request.events.is_none() && request.markets.is_none() {
-            subscription.filter = Filter::nothing();
+            subscription.filter = Filter::of_races(Vec::new());
         }
         self.replace_subscription(subscription);
         self.queue_ack(Op::Unsubscribe, id, None);

@@ -42,9 +42,9 @@ impl Timers {
     pub(super) fn next(&self, is_blocked: bool) -> Instant {
         let silent_at = self.received_at + NOT_SENDING_AFTER;
         let next = self.heartbeat_due.min(self.ping_due).min(silent_at);
-        let next = self.flush_due.map_or(next, |due| due.min(next));
         let stuck_at = is_blocked.then(|| self.progress_at + NOT_READING_AFTER);
-        stuck_at.map_or(next, |stuck_at| stuck_at.min(next))
+        let others = self.flush_due.into_iter().chain(stuck_at);
+        others.fold(next, Instant::min)
     }
 
     /// Why the client counts as dead, if it does. `has_acted` asks the system, which knows what the client did while

@@ -85,9 +85,8 @@ impl AccountChange<'_> {
         + Send
         + 'static,
     ) -> Result<Response, PageError> {
-        let (key, error) = run_command(command)
-            .await?
-            .map_err(|_| PageError::NotReady)?;
+        let run = run_command(command).await?;
+        let (key, error) = run.map_err(|_| PageError::NotReady)?;
         let is_valid = {
             let ledger = self.app.health.ledger.borrow();
             let found = ledger.key(key.key_id());
@@ -126,10 +125,9 @@ impl AccountChange<'_> {
         let keys_max = self.keys_max();
         let commands = self.commands.clone();
         let command = async move {
-            let created = commands
-                .issue_to_subscriber(id, (&key, name), keys_max)
-                .await;
-            Ok((key, unless_conflict(created)?))
+            let creating = commands.issue_to_subscriber(id, (&key, name), keys_max);
+            let error = unless_conflict(creating.await)?;
+            Ok((key, error))
         };
         self.show_created(command).await
     }
@@ -147,10 +145,10 @@ impl AccountChange<'_> {
         let keys_max = self.keys_max();
         let commands = self.commands.clone();
         let command = async move {
-            let rotated = commands
-                .rotate(key_id, &new, valid_until, Some((&holder, keys_max)))
-                .await;
-            Ok((new, unless_conflict(rotated)?))
+            let holder = Some((&holder, keys_max));
+            let rotating = commands.rotate(key_id, &new, valid_until, holder);
+            let error = unless_conflict(rotating.await)?;
+            Ok((new, error))
         };
         self.show_created(command).await
     }

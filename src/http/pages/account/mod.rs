@@ -24,8 +24,7 @@ use self::session::{SignedIn, cookie};
 use super::form::Form;
 use super::{PageError, page, run_command, run_unseen, subscriber};
 use crate::accounts::{AccountCommands, Email, derive_secret, is_secret, now, random_secret};
-use crate::http::params::QueryParams;
-use crate::http::state::App;
+use crate::http::{App, QueryParams};
 use crate::limits::Network;
 
 const TOO_MANY_LINKS: &str = "Too many links were sent to this address or from your network. Use the last one, or try again in 20 minutes.";
@@ -36,7 +35,7 @@ const STILL_READS: &str =
 const COOKIE_CONTEXT: &str = "railbird 2026-11-22 the cookie of a session";
 
 /// The form with which someone asks for a link.
-#[derive(Template)]
+#[derive(Default, Template)]
 #[template(path = "pages/sign_in.html", config = "web/templates/askama.toml")]
 struct SignInPage<'a> {
     can_mail: bool,
@@ -51,10 +50,9 @@ struct SignInPage<'a> {
 fn sign_in_page(app: &App, status: StatusCode, notice: Option<&'static str>) -> Response {
     let shown = SignInPage {
         can_mail: app.health.can_mail,
-        email: "",
-        error: None,
         notice,
         can_sign_out: notice == Some(STILL_READS),
+        ..SignInPage::default()
     };
     page(status, &shown)
 }
@@ -151,8 +149,7 @@ async fn send_link(
             can_mail: true,
             email: typed,
             error: Some(error),
-            notice: None,
-            can_sign_out: false,
+            ..SignInPage::default()
         };
         page(status, &again)
     };
@@ -192,10 +189,9 @@ fn is_confirmed(app: &App, token: &str) -> Result<bool, PageError> {
     let ledger = app.health.ledger.borrow();
     let Some((_, mail)) = ledger.mail_of_link(token, now()) else {
         // Before all events are read, the link may be valid.
-        return Err(if app.keys.is_complete() {
-            PageError::UnknownLink
-        } else {
-            PageError::NotReady
+        return Err(match app.keys.is_complete() {
+            true => PageError::UnknownLink,
+            false => PageError::NotReady,
         });
     };
     let subscription = ledger.subscription(&mail.subscription_id);
@@ -226,10 +222,9 @@ async fn reject_link(
     commands: AccountCommands,
     token: &str,
 ) -> Result<Response, PageError> {
-    let left = if is_confirmed(app, token)? {
-        LeftPage::LinkEnded
-    } else {
-        LeftPage::Suppressed
+    let left = match is_confirmed(app, token)? {
+        true => LeftPage::LinkEnded,
+        false => LeftPage::Suppressed,
     };
     let token = token.to_owned();
     let rejected = run_command(async move { commands.reject_link(&token).await }).await?;

@@ -217,9 +217,8 @@ fn uses(app: &App, ledger: &Ledger, signed_in: &SignedIn) -> Vec<PlanUse> {
         let usage = entry.meter.usage(period)?;
         Some(PlanUse::of_requests(period, usage))
     };
-    let requests = [Period::Day, Period::Minute]
-        .into_iter()
-        .filter_map(of_requests);
+    let periods = [Period::Day, Period::Minute].into_iter();
+    let requests = periods.filter_map(of_requests);
     let connections = entry.meter.plan.connections;
     let open = app.fan_out.clients_of(&entry.holder);
     let connections = connections.map(|limit| PlanUse::of_connections(open, limit));

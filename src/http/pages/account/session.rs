@@ -35,13 +35,10 @@ impl SignedIn {
         let mut ledger = app.health.ledger.clone();
         let folded = ledger.wait_for(|ledger| ledger.session(secret, now()).is_some());
         let _ = timeout(REPLICA_LAG_MAX, folded).await;
+        // Before all events are read, the session may be valid.
         let Some(session) = app.health.ledger.borrow().session(secret, now()).cloned() else {
-            // Before all events are read, the session may be valid.
-            return if app.keys.is_complete() {
-                Ok(None)
-            } else {
-                Err(PageError::NotReady)
-            };
+            let is_complete = app.keys.is_complete();
+            return is_complete.then_some(None).ok_or(PageError::NotReady);
         };
         Ok(Some(Self {
             holder: Holder::Subscription(session.subscription_id.clone()),
@@ -57,10 +54,9 @@ impl SignedIn {
 }
 
 fn name(pages: &Pages) -> &'static str {
-    if pages.url.is_secure() {
-        NAME_SECURE
-    } else {
-        NAME
+    match pages.url.is_secure() {
+        true => NAME_SECURE,
+        false => NAME,
     }
 }
 

@@ -19,10 +19,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 
 use super::{HTML, SCRIPT_POLICY, add_page_headers, html_response};
-use crate::http::error::ApiError;
-use crate::http::routes::Routes;
-use crate::http::state::App;
-use crate::http::static_document::StaticDocument;
+use crate::http::{ApiError, App, Routes, StaticDocument};
 
 /// All pages and files, by path. They are the same for as long as the service runs.
 static SITE: LazyLock<askama::Result<HashMap<String, StaticDocument>>> =

@@ -23,13 +23,11 @@ use self::words::{between, date_time, number};
 use super::{SCRIPT_POLICY, html_response};
 use crate::accounts::{IncidentKind, Maintenance};
 use crate::health::{Component, Minute, STALE_AFTER};
-use crate::http::error::ApiError;
-use crate::http::routes::Routes;
-use crate::http::state::App;
 use crate::http::status::board::rendered_once;
 use crate::http::status::latest;
 use crate::http::status::observation::ComponentState;
 use crate::http::status::report::{DayStatus, ServiceStatus};
+use crate::http::{ApiError, App, Routes};
 use crate::public_url::PublicUrl;
 
 /// Data of this age is stale. A chart of fresh data stays low.

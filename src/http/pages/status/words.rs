@@ -30,10 +30,9 @@ pub(super) fn date_time(moment: Moment) -> String {
 /// The end of a period: without its date if that is the date of the start.
 pub(super) fn end(start: Moment, end: Moment) -> String {
     let day = |moment: Moment| moment.timestamp().strftime("%F").to_string();
-    if day(start) == day(end) {
-        end.timestamp().strftime("%H:%M:%S UTC").to_string()
-    } else {
-        date_time(end)
+    match day(start) == day(end) {
+        true => end.timestamp().strftime("%H:%M:%S UTC").to_string(),
+        false => date_time(end),
     }
 }
 
