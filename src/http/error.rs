@@ -88,7 +88,6 @@ impl From<serde_json::Error> for ApiError {
 
 const NOT_READABLE: &str = "What was asked for cannot be read, and is being restored; see /readyz";
 
-/// A value that cannot be read is not served, and the projector rebuilds the views.
 /// Of work that panicked.
 impl From<JoinError> for ApiError {
     fn from(panicked: JoinError) -> Self {
@@ -96,6 +95,7 @@ impl From<JoinError> for ApiError {
     }
 }
 
+/// A value that cannot be read is not served, and the projector rebuilds the views.
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
         tracing::error!(%error, "cannot read a view");

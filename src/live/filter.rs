@@ -90,7 +90,10 @@ impl Filter {
             venue: Some(race.venue.to_string()),
             race_number: race.race_number,
         };
-        Self::of_races(vec![pattern])
+        Self {
+            races: Some(vec![pattern]),
+            ..Self::default()
+        }
     }
 
     /// Checks the number of values, before they are parsed.
@@ -132,10 +135,9 @@ impl Filter {
     }
 
     /// A filter that selects no race.
-    pub(crate) fn of_races(races: Vec<RacePattern>) -> Self {
-        let races = Some(races);
+    pub(crate) fn nothing() -> Self {
         Self {
-            races,
+            races: Some(Vec::new()),
             ..Self::default()
         }
     }

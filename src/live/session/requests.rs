@@ -140,7 +140,7 @@ impl Session {
             let removed = subscription.filter.remove(&request.filter);
             removed.map_err(RequestError::NotSubscribed)?;
         } else if request.events.is_none() && request.markets.is_none() {
-            subscription.filter = Filter::of_races(Vec::new());
+            subscription.filter = Filter::nothing();
         }
         self.replace_subscription(subscription);
         self.queue_ack(Op::Unsubscribe, id, None);
