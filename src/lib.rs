@@ -20,7 +20,7 @@
 //! | [`mail`] | mails to subscribers: outbox, templates, transports | `accounts`, `atomic_file`, `log`, `metrics`, `public_url`, `shutdown` |
 //! | [`projector`] | follows the log, folds events, commits views | `atomic_file`, `clock`, `feed`, `log`, `metrics`, `task` |
 //! | [`past`] | the views of some races as of an earlier message, and replays | `feed`, `log`, `task` |
-//! | [`health`] | what is wrong with the service, and what that means | `accounts`, `clock`, `feed`, `log`, `metrics`, `projector`, `shutdown` |
+//! | [`health`] | what is wrong with the service, and what that means | `accounts`, `clock`, `feed`, `log`, `projector`, `shutdown` |
 //! | [`live`] | the live channel: fan-out, sessions, protocol | `accounts`, `clock`, `feed`, `health`, `limits`, `log`, `metrics`, `past`, `projector`, `shutdown`, `tls` |
 //! | [`http`] | the JSON API, the pages and the WebSocket handshake, on axum | all above but `atomic_file`, `mail`, `supervisor`, `task` |
 //! | [`app`] | the composition root: builds and runs the service | all above but `atomic_file`, `task` |
