@@ -14,6 +14,8 @@ use flate2::write::DeflateEncoder;
 /// The bytes of rows in a part. A part that does not compress at all is below the `max_payload` of nats.conf, also in
 /// base64, and all others are large enough that the sync of each costs little.
 const PART_BYTES: usize = 512 * 1024;
+/// Quotes take a quarter less than with level 1, and hardly more time.
+const DEFLATE_LEVEL: u32 = 2;
 const HASH_BYTES: usize = blake3::OUT_LEN;
 /// The bytes of a key or of a value. No view is near it: a length beyond is damage.
 const FIELD_BYTES_MAX: u32 = 256 * 1024 * 1024;
@@ -94,7 +96,7 @@ impl<E, S: FnMut(Bytes) -> Result<(), E>> PartEncoder<S> {
 }
 
 fn empty_part() -> DeflateEncoder<Vec<u8>> {
-    DeflateEncoder::new(vec![0; HASH_BYTES], Compression::fast())
+    DeflateEncoder::new(vec![0; HASH_BYTES], Compression::new(DEFLATE_LEVEL))
 }
 
 fn length(length: usize) -> u32 {
