@@ -89,9 +89,14 @@ pub fn around_number<'a>(json: &'a [u8], name: &str) -> Option<(&'a [u8], &'a [u
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JsonObject(Vec<u8>);
 
+impl Default for JsonObject {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl JsonObject {
     /// An object without fields.
-    #[expect(clippy::new_without_default, reason = "it is an object that is begun")]
     pub fn new() -> Self {
         let mut json = Vec::with_capacity(64);
         json.push(b'{');

@@ -36,8 +36,12 @@ pub(super) enum ApiError {
     #[error("Invalid or missing API key")]
     Unauthorized,
     // After so many seconds, there is another request or connection. The status is that of a plan.
-    #[error("{0}")]
-    RateLimitExceeded(String, u32, Option<RateLimitStatus>),
+    #[error("{message}")]
+    RateLimitExceeded {
+        message: String,
+        retry_after: u32,
+        status: Option<RateLimitStatus>,
+    },
     // The plan includes no odds, or not yet those of a race: `hint` is when it does.
     #[error("The plan {:?} does not include live odds{hint}", .plan.name.as_str())]
     LiveOddsNotIncluded { plan: Arc<Plan>, hint: String },
@@ -149,7 +153,7 @@ impl ApiError {
     fn status(&self) -> StatusCode {
         match self {
             Self::Unauthorized => StatusCode::UNAUTHORIZED,
-            Self::RateLimitExceeded(..) => StatusCode::TOO_MANY_REQUESTS,
+            Self::RateLimitExceeded { .. } => StatusCode::TOO_MANY_REQUESTS,
             Self::LiveOddsNotIncluded { .. }
             | Self::ExportsNotIncluded { .. }
             | Self::OriginNotAllowed(_) => StatusCode::FORBIDDEN,
@@ -173,11 +177,13 @@ impl ApiError {
         let error = ErrorCode::from(self);
         let body = match self {
             Self::Unauthorized => return UNAUTHORIZED_BODY.into(),
-            &Self::RateLimitExceeded(_, retry_after, _) => serde_json::to_vec(&RateLimitExceeded {
-                error,
-                message,
-                retry_after,
-            }),
+            &Self::RateLimitExceeded { retry_after, .. } => {
+                serde_json::to_vec(&RateLimitExceeded {
+                    error,
+                    message,
+                    retry_after,
+                })
+            }
             _ => serde_json::to_vec(&ErrorResponse { error, message }),
         };
         body.expect("texts and numbers are JSON").into()
@@ -202,7 +208,11 @@ impl ApiError {
             Self::NotReady(_) => {
                 headers.insert(RETRY_AFTER, NOT_READY_SECONDS.into());
             }
-            &Self::RateLimitExceeded(_, retry_after, status) => {
+            &Self::RateLimitExceeded {
+                retry_after,
+                status,
+                ..
+            } => {
                 headers.insert(RETRY_AFTER, retry_after.into());
                 if let Some(status) = status {
                     set_rate_limit_headers(headers, status);

@@ -292,7 +292,11 @@ impl App {
     fn too_many(&self, retry_after: u32) -> ApiError {
         self.metrics.limited_address.increment(1);
         let message = "Too many requests without a valid API key".to_owned();
-        ApiError::RateLimitExceeded(message, retry_after, None)
+        ApiError::RateLimitExceeded {
+            message,
+            retry_after,
+            status: None,
+        }
     }
 
     /// Counts a request to the plan of its key.
@@ -302,7 +306,11 @@ impl App {
             let name = entry.meter.plan.name.as_str();
             let (limit, period) = (exceeded.status.limit, exceeded.period.into_str());
             let message = format!("The plan {name:?} allows {limit} requests a {period}");
-            ApiError::RateLimitExceeded(message, exceeded.retry_after, Some(exceeded.status))
+            ApiError::RateLimitExceeded {
+                message,
+                retry_after: exceeded.retry_after,
+                status: Some(exceeded.status),
+            }
         })
     }
 

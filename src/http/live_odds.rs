@@ -42,7 +42,11 @@ impl From<ConnectionRefused> for ApiError {
             }
             ConnectionRefused::NetworkFull => {
                 let message = "There are too many WebSocket connections from this network";
-                Self::RateLimitExceeded(message.to_owned(), TOO_MANY_CONNECTIONS_SECONDS, None)
+                Self::RateLimitExceeded {
+                    message: message.to_owned(),
+                    retry_after: TOO_MANY_CONNECTIONS_SECONDS,
+                    status: None,
+                }
             }
         }
     }
