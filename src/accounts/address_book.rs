@@ -87,7 +87,7 @@ impl AddressBook {
             return Ok(None);
         };
         let email = open(&key, id, sealed);
-        email.map(Some).ok_or(CommandError::WrongSecret { subject })
+        email.map(Some).ok_or(CommandError::WrongSecret(subject))
     }
 
     /// Erases the key of an address. The server overwrites it on its disk.
@@ -101,9 +101,8 @@ impl AddressBook {
         };
         let secret = BASE64_STANDARD.decode(&message.payload).ok();
         let secret = secret.and_then(|bytes| Secret::try_from(bytes).ok());
-        secret.map(Some).ok_or_else(|| CommandError::WrongSecret {
-            subject: subject.to_owned(),
-        })
+        let wrong = || CommandError::WrongSecret(subject.to_owned());
+        secret.map(Some).ok_or_else(wrong)
     }
 
     /// The secret on a subject, which is created unless another replica was first.

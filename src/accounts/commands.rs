@@ -135,7 +135,7 @@ impl AccountCommands {
                 return Ok(None);
             };
             let requested = decide::request_link(ledger, id, known, now());
-            let is_new = ledger.mail(&requested.mail_id).is_none();
+            let is_new = !ledger.mails.contains_key(&requested.mail_id);
             Ok((is_new && known.suppressed_at.is_none()).then(|| requested.into()))
         });
         unless_conflict(outcome.await)
@@ -177,7 +177,7 @@ impl AccountCommands {
 
     /// Ends a subscription, and erases its address. If this is interrupted, the service erases the address later.
     pub async fn forget(&self, id: SubscriptionId) -> Result<(), CommandError> {
-        let generation = (self.ledger.borrow().subscription(&id))
+        let generation = (self.ledger.borrow().subscriptions.get(&id))
             .ok_or(CommandError::UnknownAddress)?
             .generation;
         self.execute(|ledger| decide::forget(ledger, id.clone()))

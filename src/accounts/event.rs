@@ -25,7 +25,6 @@ const SOURCE: &str = "railbird";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccountEvent {
     pub id: String,
-    pub source: String,
     pub time: Moment,
     pub actor: Actor,
     pub fact: Fact,
@@ -258,7 +257,7 @@ impl KeyIssued {
     /// A key without a name.
     pub fn new(key: &ApiKey, plan: Text, expires_at: Option<Moment>) -> Self {
         Self {
-            key_id: key.key_id(),
+            key_id: key.key_id,
             sha256: key.hash(),
             plan,
             name: Text::default(),
@@ -278,7 +277,6 @@ impl AccountEvent {
     pub fn new(actor: Actor, fact: impl Into<Fact>, time: Moment) -> Self {
         Self {
             id: Uuid::now_v7().to_string(),
-            source: SOURCE.to_owned(),
             time,
             actor,
             fact: fact.into(),
@@ -302,7 +300,6 @@ impl AccountEvent {
         }
         Ok(Self {
             id: wire.id.into_owned(),
-            source: wire.source.into_owned(),
             time: wire.time,
             actor,
             fact,
@@ -313,7 +310,7 @@ impl AccountEvent {
 impl From<&AccountEvent> for Outgoing {
     fn from(event: &AccountEvent) -> Self {
         let (type_name, data) = event.fact.type_and_data(&event.actor);
-        let wire = CloudEvent::new(&event.id, &event.source, type_name, event.time, &data);
+        let wire = CloudEvent::new(&event.id, SOURCE, type_name, event.time, &data);
         Self {
             subject: event.fact.subject().to_string(),
             id: event.id.clone(),

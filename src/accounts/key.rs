@@ -22,7 +22,7 @@ const KEY_LEN_MAX: usize = 80;
 /// A key, as it is shown once. `Debug` shows only its id.
 #[derive(derive_more::Debug)]
 pub struct ApiKey {
-    key_id: KeyId,
+    pub key_id: KeyId,
     #[debug(skip)]
     text: String,
 }
@@ -51,10 +51,6 @@ impl ApiKey {
 
     pub fn reveal(&self) -> &str {
         &self.text
-    }
-
-    pub fn key_id(&self) -> KeyId {
-        self.key_id
     }
 
     /// The hash that is stored.
@@ -223,7 +219,7 @@ mod tests {
     fn a_key_contains_its_id_and_has_the_form_that_scanners_recognise() {
         let key = ApiKey::generate("live").expect("random");
         let parts: Vec<&str> = key.reveal().split('_').collect();
-        let id = key.key_id();
+        let id = key.key_id;
         assert_eq!(parts[..3], ["rb", "live", id.as_str()]);
         assert_eq!((parts.len(), parts[3].len()), (4, 32 + 7));
         assert_eq!(KeyId::of_key(key.reveal()), Some(id));

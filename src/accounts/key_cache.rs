@@ -389,13 +389,10 @@ mod tests {
         stream.append(issued(&one, None));
         let cache = cache_of(&stream);
         let entry = cache.check(one.reveal()).expect("valid");
-        assert_eq!(
-            (entry.key_id, entry.plan.as_str()),
-            (one.key_id(), "default")
-        );
+        assert_eq!((entry.key_id, entry.plan.as_str()), (one.key_id, "default"));
         assert_eq!(cache.check(other.reveal()), Err(Refusal::NotValid));
         assert_eq!(cache.check("rb_dev_nonsense"), Err(Refusal::Malformed));
-        assert!(!cache.has_lost(one.key_id()) && cache.has_lost(other.key_id()));
+        assert!(!cache.has_lost(one.key_id) && cache.has_lost(other.key_id));
     }
 
     #[test]
@@ -425,7 +422,7 @@ mod tests {
         cache.fill(&stream.ledger, an_hour_ago.into());
         assert_eq!(cache.count(), 2);
         assert_eq!(cache.check(over.reveal()), Err(Refusal::NotValid));
-        assert!(cache.has_lost(over.key_id()));
+        assert!(cache.has_lost(over.key_id));
         assert!(cache.check(lasting.reveal()).is_ok());
 
         let losses = cache.losses();
@@ -448,7 +445,7 @@ mod tests {
         assert_eq!((cache.count(), cache.losses()), (2, losses));
         let reason = Default::default();
         let changed = stream.append(KeyRevoked {
-            key_id: one.key_id(),
+            key_id: one.key_id,
             reason,
         });
         cache.update(&stream.ledger, &changed, now());
@@ -481,9 +478,9 @@ mod tests {
         let following = cache_of(&stream);
         assert_eq!(remaining(&following, &[&first, &first]), [59, 58]);
         let changed = stream.append(KeyRotated {
-            key_id: first.key_id(),
+            key_id: first.key_id,
             valid_until: (now().timestamp() + SignedDuration::from_hours(1)).into(),
-            new_key_id: second.key_id(),
+            new_key_id: second.key_id,
             new_sha256: second.hash(),
         });
         following.update(&stream.ledger, &changed, now());
@@ -509,20 +506,20 @@ mod tests {
             entry.use_counter.count(network);
         };
         let requests = |key: &ApiKey| {
-            let found = cache.uses.get(key.key_id(), now());
+            let found = cache.uses.get(key.key_id, now());
             found.map_or(0, |found| found.requests)
         };
         count(&first);
         let changed = stream.append(KeyRotated {
-            key_id: first.key_id(),
+            key_id: first.key_id,
             valid_until: (now().timestamp() + SignedDuration::from_hours(1)).into(),
-            new_key_id: second.key_id(),
+            new_key_id: second.key_id,
             new_sha256: second.hash(),
         });
         cache.update(&stream.ledger, &changed, now());
         count(&first);
         let changed = stream.append(PlanChanged {
-            key_id: first.key_id(),
+            key_id: first.key_id,
             plan: Text::parse("default").expect("text"),
             revision: 1,
         });
@@ -536,7 +533,7 @@ mod tests {
         held.use_counter.count(network);
         assert_eq!((requests(&first), requests(&second)), (5, 1));
         let changed = stream.append(KeyRevoked {
-            key_id: first.key_id(),
+            key_id: first.key_id,
             reason: Default::default(),
         });
         cache.update(&stream.ledger, &changed, now());
@@ -574,7 +571,7 @@ mod tests {
         let cache = cache_of(&stream);
         assert_eq!(remaining(&cache, &[&one, &one]), [59, 58]);
         let mut change = |plan: &str, revision| {
-            let key_id = one.key_id();
+            let key_id = one.key_id;
             let plan = Text::parse(plan).expect("text");
             let changed = stream.append(PlanChanged {
                 key_id,
@@ -601,9 +598,9 @@ mod tests {
         let other = key();
         stream.append(on_plan(&first, "free"));
         stream.append(KeyRotated {
-            key_id: first.key_id(),
+            key_id: first.key_id,
             valid_until: (now().timestamp() + SignedDuration::from_hours(1)).into(),
-            new_key_id: second.key_id(),
+            new_key_id: second.key_id,
             new_sha256: second.hash(),
         });
         stream.append(on_plan(&other, "standard"));
@@ -642,7 +639,7 @@ mod tests {
         let cache = cache_of(&stream);
         cache.clear();
         assert_eq!(cache.check(one.reveal()), Err(Refusal::NotKnownYet));
-        assert!(!cache.has_lost(one.key_id()) && !cache.is_complete());
+        assert!(!cache.has_lost(one.key_id) && !cache.is_complete());
         assert_eq!(cache.check("rb_dev_nonsense"), Err(Refusal::Malformed));
     }
 }

@@ -31,16 +31,16 @@ const ENDED: &str = "the subscription ended";
 pub struct Ledger {
     /// The sequence of the last message that was folded, decodable or not.
     pub seq: u64,
-    keys: BTreeMap<KeyId, Key>,
-    accounts: HashMap<Holder, Account>,
-    subscriptions: BTreeMap<SubscriptionId, Subscription>,
+    pub keys: BTreeMap<KeyId, Key>,
+    pub accounts: HashMap<Holder, Account>,
+    pub subscriptions: BTreeMap<SubscriptionId, Subscription>,
     /// Forgotten subscriptions whose address is not erased yet, with their generation.
-    to_erase: BTreeSet<(SubscriptionId, u32)>,
-    mails: BTreeMap<MailId, Mail>,
+    pub to_erase: BTreeSet<(SubscriptionId, u32)>,
+    pub mails: BTreeMap<MailId, Mail>,
     /// Mails that are neither delivered nor given up.
     open_mails: BTreeSet<MailId>,
     /// The links that were not used, by the mail of their last attempt.
-    links: BTreeMap<MailId, Link>,
+    pub(super) links: BTreeMap<MailId, Link>,
     /// The sessions that did not end, by their ids.
     sessions: HashMap<KeyId, AccountSession>,
     /// Incidents of the service, and planned maintenance.
@@ -510,36 +510,9 @@ impl Ledger {
         seq.copied().unwrap_or(0)
     }
 
-    pub fn key(&self, key_id: KeyId) -> Option<&Key> {
-        self.keys.get(&key_id)
-    }
-
-    /// All keys, by id.
-    pub fn keys(&self) -> impl Iterator<Item = (KeyId, &Key)> {
-        self.keys.iter().map(|(id, key)| (*id, key))
-    }
-
-    pub fn account(&self, holder: &Holder) -> Option<&Account> {
-        self.accounts.get(holder)
-    }
-
-    pub fn subscription(&self, id: &SubscriptionId) -> Option<&Subscription> {
-        self.subscriptions.get(id)
-    }
-
-    /// All subscriptions, by id.
-    pub fn subscriptions(&self) -> impl Iterator<Item = (&SubscriptionId, &Subscription)> {
-        self.subscriptions.iter()
-    }
-
-    /// The forgotten subscriptions whose address is not erased yet, with their generation.
-    pub fn to_erase(&self) -> impl Iterator<Item = &(SubscriptionId, u32)> {
-        self.to_erase.iter()
-    }
-
     /// The subscriptions that were not confirmed, with the time of the last request for a link.
     pub fn unconfirmed(&self) -> impl Iterator<Item = (&SubscriptionId, Timestamp)> {
-        self.subscriptions().filter_map(|(id, known)| {
+        self.subscriptions.iter().filter_map(|(id, known)| {
             let is_unconfirmed = known.state() == SubscriptionState::Unconfirmed;
             let last = self.mails.get(&known.link_mail)?;
             is_unconfirmed.then(|| (id, last.requested_at.timestamp()))
@@ -553,21 +526,12 @@ impl Ledger {
         ids.iter().filter_map(|id| Some((*id, self.keys.get(id)?)))
     }
 
-    pub fn mail(&self, id: &MailId) -> Option<&Mail> {
-        self.mails.get(id)
-    }
-
     /// The mail with a link that can be used.
     pub fn mail_of_link(&self, token: &str, now: Moment) -> Option<(&MailId, &Mail)> {
         let sha256 = SecretHash::of(token);
         let is_it = |link: &Link| link.sha256 == sha256 && link.expires_at > now;
         let (mail_id, _) = self.links.iter().find(|(_, link)| is_it(link))?;
         self.mails.get_key_value(mail_id)
-    }
-
-    /// Whether a mail has a link that was not used.
-    pub(super) fn has_link(&self, mail_id: &MailId) -> bool {
-        self.links.contains_key(mail_id)
     }
 
     /// The session of a cookie. The account can be changed until it [expires](AccountSession::expires_at).

@@ -72,7 +72,7 @@ impl Revocations {
     /// Adds what has ended in a ledger.
     pub(super) fn note(&mut self, ledger: &Ledger) {
         let before = self.known.clone();
-        for (key_id, key) in ledger.keys() {
+        for (&key_id, key) in &ledger.keys {
             if key.revoked.is_some() {
                 self.known.keys.insert(key_id, None);
             } else if let Some(rotation) = &key.rotated {
@@ -81,7 +81,7 @@ impl Revocations {
                 *end = end.map(|_| rotation.overlap_until);
             }
         }
-        for (id, subscription) in ledger.subscriptions() {
+        for (id, subscription) in &ledger.subscriptions {
             let is_forgotten = subscription.forgotten_at.is_some();
             // An earlier generation was forgotten before the next one.
             let forgotten = subscription.generation - u32::from(!is_forgotten);
@@ -97,7 +97,7 @@ impl Revocations {
     pub(super) fn missing_from(&self, ledger: &Ledger, now: Moment) -> Vec<Fact> {
         let revived = |id: &SubscriptionId| {
             let forgotten = self.known.subscriptions.get(id)?;
-            let known = ledger.subscription(id)?;
+            let known = ledger.subscriptions.get(id)?;
             let is_revived = known.forgotten_at.is_none() && known.generation <= *forgotten;
             is_revived.then_some(known.generation)
         };
@@ -110,7 +110,7 @@ impl Revocations {
             }))
         });
         let keys = self.known.keys.iter().filter_map(|(key_id, end)| {
-            let key = ledger.key(*key_id).filter(|key| key.is_valid(now))?;
+            let key = ledger.keys.get(key_id).filter(|key| key.is_valid(now))?;
             // It ends with its subscription.
             let ends_anyway =
                 matches!(&key.holder, Holder::Subscription(id) if revived(id).is_some());
@@ -179,7 +179,7 @@ mod tests {
             let issued = KeyIssued::new(&key, events::Text::default(), None);
             old.append(issued.clone());
             restored.append(issued);
-            key.key_id()
+            key.key_id
         });
         let [_, revoked, rotated, overlapping] = keys;
         let reason = events::Text::default();
@@ -192,7 +192,7 @@ mod tests {
             old.append(KeyRotated {
                 key_id,
                 valid_until,
-                new_key_id: new.key_id(),
+                new_key_id: new.key_id,
                 new_sha256: new.hash(),
             });
         }
@@ -240,7 +240,7 @@ mod tests {
         let mut revoke = |ended: &mut Revocations| {
             let key = ApiKey::generate("test").expect("random numbers");
             stream.append(KeyIssued::new(&key, events::Text::default(), None));
-            let (key_id, reason) = (key.key_id(), events::Text::default());
+            let (key_id, reason) = (key.key_id, events::Text::default());
             stream.append(KeyRevoked { key_id, reason });
             ended.note(&stream.ledger);
         };

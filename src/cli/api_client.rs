@@ -40,11 +40,8 @@ const CHEAP_PATH: &str = "/api/v1/meetings?from=1700-01-01&to=1700-01-01";
 
 /// The service does not answer.
 #[derive(Debug, thiserror::Error)]
-#[error("no service answers at {address}: {reason}. Check --url, and that the service runs")]
-pub(super) struct NoService {
-    address: String,
-    reason: String,
-}
+#[error("no service answers at {0}: {1}. Check --url, and that the service runs")]
+pub(super) struct NoService(String, String);
 
 /// The disk does not take the body of an answer.
 #[derive(Debug, thiserror::Error)]
@@ -146,8 +143,7 @@ impl ApiClient {
                 }
             };
             if !self.has_answered || failures > FAILURES_MAX {
-                let address = self.address.clone();
-                return Err(NoService { address, reason }.into());
+                return Err(NoService(self.address.clone(), reason).into());
             }
             let wait = wait.map_or(PAUSE, Duration::from_secs).max(PAUSE);
             if wait >= REPORTED_WAIT_MIN {

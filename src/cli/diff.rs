@@ -74,9 +74,8 @@ impl Diff {
         let after = client.seq_of(Some(&self.after)).await?;
         if before > after {
             let (a, b) = (self.before, self.after);
-            bail!(WrongUse(format!(
-                "{a} is event {before}, which is after {b}, event {after}"
-            )));
+            let order = format!("{a} is event {before}, which is after {b}, event {after}");
+            bail!(WrongUse(order));
         }
         for resource in changed(&mut client, before, after).await? {
             let mut next = [before, after].map(|seq| with_as_of(&resource, &seq.to_string()));

@@ -188,7 +188,7 @@ fn is_missing(error: &anyhow::Error) -> bool {
 async fn erase_forgotten(log: &Log) -> anyhow::Result<()> {
     let ledger = accounts::read(log).await?;
     let book = AddressBook::new(log.clone());
-    for (id, subscription) in ledger.subscriptions() {
+    for (id, subscription) in &ledger.subscriptions {
         // An earlier generation was forgotten before the next one.
         let forgotten = subscription.generation + u32::from(subscription.forgotten_at.is_some());
         for generation in 1..forgotten {

@@ -296,8 +296,8 @@ fn exit_code(error: &anyhow::Error) -> u8 {
             _ => EXIT_FAILURE,
         };
     }
-    let unwatchable = error.downcast_ref();
-    if unwatchable.is_some_and(Unwatchable::is_unavailable) || error.is::<NoService>() {
+    let unwatchable = error.downcast_ref::<Unwatchable>();
+    if unwatchable.is_some_and(|of| of.0.is_unavailable()) || error.is::<NoService>() {
         EXIT_UNAVAILABLE
     } else if error.is::<WrongUse>() {
         EXIT_USAGE

@@ -83,14 +83,7 @@ impl Watch {
 /// Why the live channel cannot be watched, and what to do.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}.{hint}", hint = hint(.0))]
-pub(super) struct Unwatchable(LiveOddsError);
-
-impl Unwatchable {
-    /// Whether the service is not reachable or not ready.
-    pub(super) fn is_unavailable(&self) -> bool {
-        self.0.is_unavailable()
-    }
-}
+pub(super) struct Unwatchable(pub(super) LiveOddsError);
 
 fn hint(error: &LiveOddsError) -> &'static str {
     match error {

@@ -31,7 +31,7 @@ pub use reason::Reason;
 pub(crate) use reason::{Component, Impact};
 pub use sources::Sources;
 pub(crate) use sources::{SourceHealth, SourceState};
-pub use state::{KeysState, ServiceState};
+pub use state::ServiceState;
 
 /// The sources of the facts. Clones share them.
 #[derive(Debug, Clone)]
@@ -69,11 +69,8 @@ impl Health {
             is_rebuilding: fold.rebuild.is_some() && (has_views || !self.views.note().is_empty()),
             connection: self.monitor.connection(),
             divergences: self.continuity.divergences(),
-            keys: match (self.keys.is_complete(), self.keys.is_stale()) {
-                (false, _) => KeysState::NotReadYet,
-                (true, true) => KeysState::Stale,
-                (true, false) => KeysState::Known,
-            },
+            has_keys: self.keys.is_complete(),
+            are_keys_stale: self.keys.is_complete() && self.keys.is_stale(),
             has_been_live: self.feed.position().generation > 0,
             is_lagging: self.lag.should_leave(),
             snapshots_fail: self.snapshots.are_failing(),

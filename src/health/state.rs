@@ -31,7 +31,10 @@ pub struct ServiceState {
     pub is_rebuilding: bool,
     /// Whether this process has been live before.
     pub has_been_live: bool,
-    pub keys: KeysState,
+    /// Whether all keys are read from the log.
+    pub has_keys: bool,
+    /// Whether it is not known for too long whether keys were revoked.
+    pub are_keys_stale: bool,
     /// Whether the views lag while those of another replica do not.
     pub is_lagging: bool,
     /// Whether snapshots of the views cannot be written.
@@ -44,15 +47,6 @@ pub struct ServiceState {
     pub oldest_mail: Option<Duration>,
     /// Whether the service is going to stop.
     pub is_draining: bool,
-}
-
-/// Whether the service knows which keys are valid.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum KeysState {
-    Known,
-    NotReadYet,
-    /// It could not learn for too long whether keys were revoked.
-    Stale,
 }
 
 impl ServiceState {
@@ -82,8 +76,8 @@ impl ServiceState {
             Reason::LogSilent => phase == Phase::WaitingForLog && self.connection.up,
             Reason::CatchingUp => phase == Phase::CatchingUp,
             Reason::NoViews => !self.has_views,
-            Reason::KeysNotRead => self.keys == KeysState::NotReadYet,
-            Reason::KeysStale => self.keys == KeysState::Stale,
+            Reason::KeysNotRead => !self.has_keys,
+            Reason::KeysStale => self.are_keys_stale,
             Reason::Lagging => self.is_lagging,
             Reason::Disconnected => !self.connection.up,
             Reason::ViewsDown => self.liveness() == Liveness::Down,

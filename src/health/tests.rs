@@ -27,7 +27,8 @@ fn working() -> ServiceState {
         has_views: true,
         is_rebuilding: false,
         has_been_live: true,
-        keys: KeysState::Known,
+        has_keys: true,
+        are_keys_stale: false,
         is_lagging: false,
         snapshots_fail: false,
         are_servers_away: false,
@@ -74,8 +75,8 @@ fn state_with(reason: Reason) -> ServiceState {
         Reason::LogSilent => state.fold.phase = Phase::WaitingForLog,
         Reason::CatchingUp => state.fold.phase = Phase::CatchingUp,
         Reason::NoViews => state.has_views = false,
-        Reason::KeysNotRead => state.keys = KeysState::NotReadYet,
-        Reason::KeysStale => state.keys = KeysState::Stale,
+        Reason::KeysNotRead => state.has_keys = false,
+        Reason::KeysStale => state.are_keys_stale = true,
         Reason::Lagging => state.is_lagging = true,
         Reason::Disconnected | Reason::ViewsBehind => state.connection.up = false,
         Reason::ViewsDown => aged(&mut state, 30),
@@ -166,8 +167,8 @@ fn each_trouble_impairs_the_parts_that_it_concerns() {
     check("lddl", &[Down], |s| aged(s, 30));
     check("lldl", &[Stale], |s| s.connection.up = false);
     check("ddww", &[], |s| s.is_draining = true);
-    check("ddww", &[], |s| s.keys = KeysState::NotReadYet);
-    check("ddww", &[KeysUnknown], |s| s.keys = KeysState::Stale);
+    check("ddww", &[], |s| s.has_keys = false);
+    check("ddww", &[KeysUnknown], |s| s.are_keys_stale = true);
     check("lllw", &[Stale, Diverged], |s| {
         *s = state_with(Reason::LogDiverged);
         s.fold.phase = Phase::Diverged;

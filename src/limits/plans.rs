@@ -26,9 +26,7 @@ const PAGES_CONNECTIONS: NonZeroU32 = NonZeroU32::new(10).expect("not zero");
 
 /// All plans, in the order of the file.
 #[derive(Debug, Clone)]
-pub struct Plans {
-    all: Arc<[Arc<Plan>]>,
-}
+pub struct Plans(Arc<[Arc<Plan>]>);
 
 /// A plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -126,12 +124,12 @@ impl Plans {
             let message = "a plan is required";
             return Err(InvalidPlans::at(text, text.len()..text.len(), message));
         }
-        Ok(Self { all: all.into() })
+        Ok(Self(all.into()))
     }
 
     /// All plans, in the order of the file.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Plan>> {
-        self.all.iter()
+        self.0.iter()
     }
 
     /// The plan with a name.

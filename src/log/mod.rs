@@ -46,7 +46,7 @@ pub use error::LogError;
 pub use freshness::{Freshness, Head};
 pub use lease::{Lease, LeaseTerm, Role};
 pub use message::LogMessage;
-pub use objects::{ObjectChecksum, ObjectWriter, StoredObject};
+pub use objects::{ObjectWriter, StoredObject, object_digest};
 pub use overview::{ConsumerOverview, StreamFollower, StreamOverview};
 pub use position::{LogReplaced, ReadPosition};
 pub use reader::{Batch, Reader};

@@ -83,19 +83,9 @@ impl StoredObject {
     }
 }
 
-/// Computes the checksum of an object, chunk by chunk.
-#[derive(Debug, Default)]
-pub struct ObjectChecksum(Sha256);
-
-impl ObjectChecksum {
-    pub fn add(&mut self, chunk: &[u8]) {
-        self.0.update(chunk);
-    }
-
-    /// The checksum, as the name of an object has it.
-    pub fn finish(self) -> String {
-        format!("SHA-256={}", BASE64_URL_SAFE.encode(self.0.finalize()))
-    }
+/// The checksum of all chunks of an object, as its name has it.
+pub fn object_digest(chunks: Sha256) -> String {
+    format!("SHA-256={}", BASE64_URL_SAFE.encode(chunks.finalize()))
 }
 
 /// An object that is being written. It is not listed before [`finish`](Self::finish).
@@ -107,7 +97,7 @@ pub struct ObjectWriter {
     last_seq: u64,
     size: u64,
     chunks: u64,
-    checksum: ObjectChecksum,
+    checksum: Sha256,
 }
 
 impl Log {
@@ -171,7 +161,7 @@ impl Log {
             last_seq: self.ensure(SNAPSHOTS).await?.last_seq,
             size: 0,
             chunks: 0,
-            checksum: ObjectChecksum::default(),
+            checksum: Sha256::new(),
         };
         match writer.add(first.clone()).await {
             Ok(()) => self.remove_unnamed(&writer.nuid).await?,
@@ -231,7 +221,7 @@ impl ObjectWriter {
         self.publish(subject, chunk.clone()).await?;
         self.size += chunk.len() as u64;
         self.chunks += 1;
-        self.checksum.add(&chunk);
+        self.checksum.update(&chunk);
         Ok(())
     }
 
@@ -244,7 +234,7 @@ impl ObjectWriter {
         name: String,
         metadata: impl FnOnce(&str) -> BTreeMap<String, String>,
     ) -> LogResult<StoredObject> {
-        let digest = std::mem::take(&mut self.checksum).finish();
+        let digest = object_digest(std::mem::take(&mut self.checksum));
         let info = ObjectInfo {
             bucket: SNAPSHOTS_BUCKET.to_owned(),
             nuid: self.nuid.clone(),

@@ -77,11 +77,9 @@ pub(super) type Compared = LogResult<Result<LogState, LogReplaced>>;
 
 /// Judges by several answers whether a stream is still the one that was read. One answer of a cluster is no proof: it
 /// may come from a server that does not have the last messages.
+/// It is the time of the first answer against the stream, of those that no other answer followed.
 #[derive(Debug, Default)]
-pub(super) struct Suspicion {
-    /// When the first answer against the stream came, of those that no other answer followed.
-    since: Option<Instant>,
-}
+pub(super) struct Suspicion(Option<Instant>);
 
 impl Suspicion {
     /// Judges an answer. Returns [`LogReplaced`] if the servers have answered so for long enough.
@@ -98,11 +96,11 @@ impl Suspicion {
             Ok(Err(replaced)) => replaced,
             Err(LogError::NoStream(_)) => LogReplaced::missing(stream),
             other => {
-                self.since = None;
+                self.0 = None;
                 return other;
             }
         };
-        let since = *self.since.get_or_insert_with(Instant::now);
+        let since = *self.0.get_or_insert_with(Instant::now);
         if since.elapsed() < gone_after {
             return Err(LogError::Unconfirmed(replaced.0));
         }

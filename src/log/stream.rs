@@ -160,7 +160,7 @@ impl StreamName {
 
     /// The settings with which railbird creates the stream.
     pub(super) fn config(self, replicas: Replicas) -> Config {
-        let config = Config {
+        let mut config = Config {
             name: self.name.to_owned(),
             subjects: vec![self.subjects.to_owned()],
             storage: StorageType::File,
@@ -170,31 +170,23 @@ impl StreamName {
             ..Config::default()
         };
         match self.keeps {
-            Keeps::All => Config {
-                deny_delete: true,
-                deny_purge: true,
-                ..config
-            },
-            Keeps::UntilErased => Config {
-                deny_purge: true,
-                ..config
-            },
-            Keeps::Latest(age_max, bytes_max) => Config {
-                max_messages_per_subject: 1,
-                max_age: age_max,
+            Keeps::All => (config.deny_delete, config.deny_purge) = (true, true),
+            Keeps::UntilErased => config.deny_purge = true,
+            Keeps::Latest(age_max, bytes_max) => {
+                config.max_messages_per_subject = 1;
+                config.max_age = age_max;
                 // The server accepts no longer one.
-                duplicate_window: DUPLICATE_WINDOW.min(age_max),
-                max_bytes: bytes_max,
-                discard: DiscardPolicy::Old,
-                ..config
-            },
-            Keeps::Objects(bytes_max) => Config {
-                max_bytes: bytes_max,
-                discard: DiscardPolicy::New,
-                allow_rollup: true,
-                ..config
-            },
+                config.duplicate_window = DUPLICATE_WINDOW.min(age_max);
+                config.max_bytes = bytes_max;
+                config.discard = DiscardPolicy::Old;
+            }
+            Keeps::Objects(bytes_max) => {
+                config.max_bytes = bytes_max;
+                config.discard = DiscardPolicy::New;
+                config.allow_rollup = true;
+            }
         }
+        config
     }
 
     /// Whether a feeder can publish nothing to the stream that the client library cannot read.

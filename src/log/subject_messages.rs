@@ -81,26 +81,16 @@ impl Log {
         &self,
         stream: StreamName,
         subject: &str,
-        from_seq: u64,
+        mut from_seq: u64,
         max: usize,
     ) -> LogResult<SubjectPage> {
         let max = max.min(PAGE_MESSAGES);
         match self.page(stream, subject, from_seq, max).await {
             Err(error) if !error.is_permanent() => {
                 tracing::debug!(%error, subject, from_seq, "reading messages one by one");
-                self.page_singly(stream, subject, from_seq, max).await
             }
-            page => page,
+            page => return page,
         }
-    }
-
-    async fn page_singly(
-        &self,
-        stream: StreamName,
-        subject: &str,
-        mut from_seq: u64,
-        max: usize,
-    ) -> LogResult<SubjectPage> {
         let mut page = SubjectPage::default();
         while let Some(message) = self.next_message(stream, from_seq, subject).await? {
             from_seq = message.seq + 1;

@@ -71,14 +71,14 @@ impl MailTask {
 impl PendingMail {
     pub(super) fn of(ledger: &Ledger, mail_id: &MailId, mail: &Mail) -> Option<Self> {
         let holder = Holder::Subscription(mail.subscription_id.clone());
-        let subscription = ledger.subscription(&mail.subscription_id)?;
+        let subscription = ledger.subscriptions.get(&mail.subscription_id)?;
         Some(Self {
             mail_id: mail_id.clone(),
             mail: mail.clone(),
             last_seq: ledger.last_seq(&AccountSubject::Mail(mail_id.clone())),
             attempt: mail.attempts + 1,
             subscription: subscription.clone(),
-            plan: ledger.account(&holder)?.plan.clone(),
+            plan: ledger.accounts.get(&holder)?.plan.clone(),
         })
     }
 }

@@ -123,7 +123,7 @@ impl Outbox {
         let ledger = self.ledger.borrow_and_update();
         let is_idle =
             |task: &MailTask| !(self.in_progress.values()).any(|of| *of == task.subject());
-        let to_erase = ledger.to_erase();
+        let to_erase = ledger.to_erase.iter();
         let erasures = to_erase.map(|(id, generation)| MailTask::Erase(id.clone(), *generation));
         let is_old = |since: Timestamp| now.duration_since(since) >= UNCONFIRMED_KEPT;
         let unconfirmed = ledger.unconfirmed();

@@ -31,16 +31,12 @@ const SERVER_BACKOFF: Backoff = Backoff::new(RETRY_MIN, SERVER_RETRY_MAX);
 
 /// When the next attempt of an open mail is due.
 pub(super) fn due(mail: &Mail, timeout: Duration) -> Timestamp {
+    let retry = mail.attempts.saturating_sub(1);
+    let delay = |backoff: Backoff| backoff.delay_with(retry, jitter(mail));
     let wait = match &mail.state {
         MailState::UnderWay => timeout * TAKEOVER_FACTOR,
-        MailState::Failed(_) => {
-            let backoff = if mail.waits_for_mailbox {
-                RECIPIENT_BACKOFF
-            } else {
-                ATTEMPT_BACKOFF
-            };
-            backoff.delay_with(mail.attempts.saturating_sub(1), jitter(mail))
-        }
+        MailState::Failed(_) if mail.waits_for_mailbox => delay(RECIPIENT_BACKOFF),
+        MailState::Failed(_) => delay(ATTEMPT_BACKOFF),
         _ => Duration::ZERO,
     };
     let wait = SignedDuration::try_from(wait).unwrap_or(SignedDuration::MAX);

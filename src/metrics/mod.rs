@@ -16,6 +16,7 @@ use jiff::Timestamp;
 use metrics::{Counter, Gauge, SharedString, counter, describe_counter, describe_gauge, gauge};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use projections::Tally;
+use rustix::process::{Resource, getrlimit};
 
 use self::histogram::{DurationHistogram, HistogramSettings};
 pub use self::http::HttpMetrics;
@@ -202,7 +203,7 @@ pub(crate) fn process() {
     for (gauge, value) in [
         ("process_resident_memory_bytes", process::resident_bytes()),
         ("process_open_fds", process::open_files()),
-        ("process_max_fds", process::open_files_max()),
+        ("process_max_fds", getrlimit(Resource::Nofile).current),
     ] {
         if let Some(value) = value {
             set(gauge, value as f64);

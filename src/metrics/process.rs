@@ -3,7 +3,6 @@
 use std::fs;
 
 use rustix::param::page_size;
-use rustix::process::{Resource, getrlimit};
 use rustix::time::{ClockId, clock_gettime};
 
 /// The CPU time of all threads.
@@ -23,9 +22,4 @@ pub(super) fn resident_bytes() -> Option<u64> {
 pub(super) fn open_files() -> Option<u64> {
     let files = fs::read_dir("/proc/self/fd").ok()?;
     Some(files.count().saturating_sub(1) as u64)
-}
-
-/// The soft limit of open file descriptors; `None` without one.
-pub(super) fn open_files_max() -> Option<u64> {
-    getrlimit(Resource::Nofile).current
 }

@@ -23,11 +23,8 @@ impl LabelValues {
     /// The value to use for this one.
     fn bounded(&self, value: &str) -> String {
         let mut values = self.0.lock();
-        let value = if values.contains(value) || values.len() < LABEL_VALUES_MAX {
-            value
-        } else {
-            OTHER
-        };
+        let is_room = values.contains(value) || values.len() < LABEL_VALUES_MAX;
+        let value = if is_room { value } else { OTHER };
         values.insert(value.to_owned());
         value.to_owned()
     }

@@ -143,8 +143,7 @@ impl Projector {
     /// on disk. Until these are caught up, those in force are served as long as they are whole.
     async fn replace_views(&mut self, error: &FoldError) {
         self.replace = Some(error.to_string());
-        let is_writable = |store: Arc<Store>| store.accepts_writes();
-        if self.views.current().is_none_or(is_writable) {
+        if (self.views.current()).is_none_or(|store| store.accepts_writes()) {
             return;
         }
         let views = Arc::clone(&self.views);
@@ -394,8 +393,7 @@ impl Projector {
         building: AbortOnDropHandle<FoldResult<Candidate>>,
         error: FoldError,
     ) -> FoldResult<RunningFold> {
-        let is_writable = |store: Arc<Store>| store.accepts_writes();
-        if !self.views.current().is_some_and(is_writable) {
+        if !(self.views.current()).is_some_and(|store| store.accepts_writes()) {
             return Err(error);
         }
         self.not_live(Phase::CatchingUp, Some((&error).into()));

@@ -27,14 +27,6 @@ pub(super) struct Candidate {
 /// The progress of a rebuild in the status, for as long as there is one.
 struct RebuildProgress(watch::Sender<Status>);
 
-impl RebuildProgress {
-    fn begin(status: &watch::Sender<Status>, state: &LogState) -> Self {
-        let pending = state.last_seq;
-        status.send_modify(|status| status.rebuild = Some((0, pending)));
-        Self(status.clone())
-    }
-}
-
 impl Drop for RebuildProgress {
     fn drop(&mut self) {
         self.0.send_modify(|status| status.rebuild = None);
@@ -54,7 +46,8 @@ impl Candidate {
         secret: Option<&SnapshotSecret>,
         status: &watch::Sender<Status>,
     ) -> FoldResult<Self> {
-        let progress = RebuildProgress::begin(status, state);
+        status.send_modify(|status| status.rebuild = Some((0, state.last_seq)));
+        let progress = RebuildProgress(status.clone());
         let mut store = begin(views, state).await?;
         let seq = store.store().seq();
         if let Some(secret) = secret

@@ -69,7 +69,7 @@ pub struct NewStore {
 
 impl NamedStore {
     fn new(name: String, store: Store) -> Self {
-        let schema = StoreName::parse(&name).map_or(SCHEMA_VERSION, |name| name.schema);
+        let schema = versions(&name).map_or(SCHEMA_VERSION, |(schema, _)| schema);
         let store = Arc::new(store);
         Self {
             name,
@@ -97,34 +97,19 @@ impl Drop for NewStore {
     }
 }
 
-/// The versions in the name of a store's folder: `v<schema>-<version of the views>-<uuid>`.
-struct StoreName {
-    schema: u32,
-    views: u32,
+/// The name of a new store's folder: `v<schema>-<version of the views>-<uuid>`.
+fn new_name() -> String {
+    let uuid = uuid::Uuid::now_v7().simple();
+    format!("v{SCHEMA_VERSION}-{VIEWS_VERSION}-{uuid}")
 }
 
-impl StoreName {
-    fn generate() -> String {
-        let uuid = uuid::Uuid::now_v7().simple();
-        format!("v{SCHEMA_VERSION}-{VIEWS_VERSION}-{uuid}")
-    }
-
-    fn parse(name: &str) -> Option<Self> {
-        let mut parts = name.strip_prefix('v')?.splitn(3, '-');
-        let (schema, views) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
-        let ends_in_id = parts.next()?.bytes().all(|b| b.is_ascii_alphanumeric());
-        ends_in_id.then_some(Self { schema, views })
-    }
-
-    /// Whether answers can be read from the store.
-    fn is_readable(&self) -> bool {
-        self.views == VIEWS_VERSION
-    }
-
-    /// Whether the fold can continue in the store.
-    fn is_of_this_schema(&self) -> bool {
-        self.is_readable() && self.schema == SCHEMA_VERSION
-    }
+/// The schema and the version of the views in the name of a store's folder. Answers can be read from a store of this
+/// version of the views, and the fold can continue in it if the schema is this one too.
+fn versions(name: &str) -> Option<(u32, u32)> {
+    let mut parts = name.strip_prefix('v')?.splitn(3, '-');
+    let versions = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+    let ends_in_id = parts.next()?.bytes().all(|b| b.is_ascii_alphanumeric());
+    ends_in_id.then_some(versions)
 }
 
 impl Views {
@@ -157,8 +142,8 @@ impl Views {
     pub fn load(&self) -> anyhow::Result<()> {
         let name = &read_pointer(&self.folder)?;
         let path = self.folder.join(name);
-        let parsed = StoreName::parse(name);
-        if parsed.as_ref().is_some_and(StoreName::is_readable) && path.is_dir() {
+        let is_readable = versions(name).is_some_and(|(_, views)| views == VIEWS_VERSION);
+        if is_readable && path.is_dir() {
             match open_checked(&path) {
                 Ok(store) if store.checkpoint().is_some() => {
                     *self.current.write() = Some(NamedStore::new(name.to_owned(), store));
@@ -177,7 +162,7 @@ impl Views {
     /// Removes all stores but the one in force. If another one is to be built, the last one that an earlier process had
     /// begun is kept to be continued.
     fn remove_leftovers(&self, in_force: &str) {
-        let is_this = |name: &str| StoreName::parse(name).is_some_and(|n| n.is_of_this_schema());
+        let is_this = |name: &str| versions(name) == Some((SCHEMA_VERSION, VIEWS_VERSION));
         let is_leftover = |name: &String| name.starts_with('v') && name != in_force;
         let mut leftovers: Vec<_> = names(&self.folder).filter(is_leftover).collect();
         // Ordered by the time of their creation, which is in the name.
@@ -204,7 +189,7 @@ impl Views {
         let name = fs::read_to_string(folder.join(CURRENT));
         let name = name.with_context(|| format!("{} {none}", data.display()))?;
         let name = name.trim();
-        let schema = StoreName::parse(name).map(|name| name.schema);
+        let schema = versions(name).map(|(schema, _)| schema);
         if schema != Some(SCHEMA_VERSION) {
             bail!("the views {name} are not of schema {SCHEMA_VERSION}, which this version makes");
         }
@@ -271,7 +256,7 @@ impl Views {
     /// As [`Views::begin`].
     pub fn begin_empty(&self) -> anyhow::Result<NewStore> {
         check_free_space(&self.folder)?;
-        let name = StoreName::generate();
+        let name = new_name();
         let path = self.folder.join(&name);
         match open_guarded(&path) {
             Ok(store) => Ok(self.new_store(name, store)),
@@ -311,7 +296,7 @@ impl Views {
             } else {
                 self.closer.remove(old, &self.folder);
             }
-        } else if StoreName::parse(&before).is_some() && self.folder.join(&before).is_dir() {
+        } else if versions(&before).is_some() && self.folder.join(&before).is_dir() {
             remove(&self.folder.join(before));
         }
         Ok(())
@@ -333,7 +318,7 @@ impl Views {
             self.closer.send(failed, None);
         }
         check_free_space(&self.folder)?;
-        let name = StoreName::generate();
+        let name = new_name();
         let path = self.folder.join(&name);
         let copied = copy_folder(&from, &path);
         let useless = match copied {

@@ -93,7 +93,7 @@ async fn an_account_lists_the_valid_keys_of_the_same_subscriber() {
             .iter()
             .map(|key| key["key_id"].as_str().unwrap())
             .collect();
-        assert_eq!(ids, [first.as_str(), second.key_id().as_str()], "{found}");
+        assert_eq!(ids, [first.as_str(), second.key_id.as_str()], "{found}");
         assert_eq!(keys[0]["expires_at"], "2999-01-01T00:00:00Z");
         assert_eq!(keys[1]["expires_at"], "");
         assert!(seconds_to(&keys[1]["created_at"]) <= 0.0);
@@ -103,7 +103,7 @@ async fn an_account_lists_the_valid_keys_of_the_same_subscriber() {
             json!({ "limit": 0, "open": 0, "left": 0 })
         );
     }
-    let key_id = second.key_id();
+    let key_id = second.key_id;
     append_account_event(
         &nats,
         KeyRevoked {

@@ -391,7 +391,7 @@ async fn a_service_that_has_not_read_all_events_accepts_no_revoked_key() {
         appender.append(issued(&other)).await.unwrap();
     }
     appender.finish().await.unwrap();
-    let (key_id, reason) = (revoked.key_id(), text("compromised"));
+    let (key_id, reason) = (revoked.key_id, text("compromised"));
     append_account_event(&nats, KeyRevoked { key_id, reason }).await;
 
     let data = tempfile::tempdir().unwrap();
@@ -436,7 +436,7 @@ impl Subscriber {
     /// Uses the link of a mail, which was sent by nobody.
     async fn confirm(&self, nats: &Nats) {
         let ledger = accounts::read(&nats.log().await).await.unwrap();
-        let subscription = ledger.subscription(&self.id).unwrap();
+        let subscription = ledger.subscriptions.get(&self.id).unwrap();
         let attempted = MailAttempted {
             mail_id: subscription.link_mail.clone(),
             attempt: 1,
@@ -476,7 +476,7 @@ async fn an_operator_sees_approves_and_ends_a_subscription() {
     let issued = commands.issue_to_subscriber(subscriber.id.clone(), named, 5);
     issued.await.unwrap();
     let key = Key {
-        id: key.key_id().to_string(),
+        id: key.key_id.to_string(),
         key: key.reveal().to_owned(),
     };
     replicas.secrets.push(key.key.clone());

@@ -675,9 +675,16 @@ async fn a_subscriber_who_was_forgotten_after_the_backup_stays_forgotten() {
     assert_eq!(accept(&railbird).await.code, 0);
     railbird.until_ready().await;
     let ledger = accounts::read(&nats.log().await).await.unwrap();
-    assert!(ledger.subscription(&id).unwrap().forgotten_at.is_some());
+    assert!(
+        ledger
+            .subscriptions
+            .get(&id)
+            .unwrap()
+            .forgotten_at
+            .is_some()
+    );
     assert_eq!(
-        ledger.to_erase().count(),
+        ledger.to_erase.len(),
         1,
         "a service that sends mails erases it"
     );

@@ -38,7 +38,7 @@ impl IssuedKey {
     }
 
     fn id(&self) -> String {
-        self.key.key_id().as_str().to_owned()
+        self.key.key_id.as_str().to_owned()
     }
 }
 
@@ -67,19 +67,19 @@ fn change_key(model: &mut Model, keys: &mut Vec<IssuedKey>, now: Duration, chanc
     let fact: Fact = match (chance.below(4), of) {
         (0 | 1, Some(old)) => {
             keys[old].revoked_at = Some(now);
-            let key_id = keys[old].key.key_id();
+            let key_id = keys[old].key.key_id;
             let reason = Text::default();
             KeyRevoked { key_id, reason }.into()
         }
         (2, Some(old)) if !keys[old].is_taken => {
             keys[old].is_taken = true;
-            let key_id = keys[old].key.key_id();
+            let key_id = keys[old].key.key_id;
             let new = IssuedKey::new(number);
             let overlap = jiff::SignedDuration::from_hours(24 * OVERLAP_DAYS.cast_signed());
             let rotated = KeyRotated {
                 key_id,
                 valid_until: (model.streams.now() + overlap).into(),
-                new_key_id: new.key.key_id(),
+                new_key_id: new.key.key_id,
                 new_sha256: new.key.hash(),
             };
             keys.push(new);
@@ -190,7 +190,7 @@ impl KeyChecks {
                 return Err(format!("the sockets of the revoked key {id} stay open"));
             }
             let ledger = running.health.ledger.borrow();
-            let known = ledger.key(issued.key.key_id());
+            let known = ledger.keys.get(&issued.key.key_id);
             let knows = known.is_some_and(|key| key.revoked.is_some());
             drop(ledger);
             if knows

@@ -678,7 +678,7 @@ impl World {
         keys.lock()[n].is_taken = true;
         let commands = running.commands.clone();
         self.replicas[replica].machine.spawn(async move {
-            let key_id = keys.lock()[n].key.key_id();
+            let key_id = keys.lock()[n].key.key_id;
             if commands.revoke(key_id, Text::default()).await.is_ok() {
                 keys.lock()[n]
                     .revoked_at

@@ -232,7 +232,7 @@ impl Railbird {
         let rotated = KeyRotated {
             key_id: KeyId::of_key(&self.key).unwrap(),
             valid_until: valid_until.into(),
-            new_key_id: new.key_id(),
+            new_key_id: new.key_id,
             new_sha256: new.hash(),
         };
         append_account_event(nats, rotated).await;

@@ -6,8 +6,8 @@ use jiff::SignedDuration;
 
 use super::service_record::MAINTENANCE_MAX;
 use super::{
-    ApiKey, Fact, Holder, Incident, IncidentNoted, KeyId, KeyRevoked, KeyRotated, KeyState, Ledger,
-    Link, LinkRequested, Mail, MailId, MailState, MaintenanceCancelled, MaintenanceId,
+    ApiKey, Fact, Holder, Incident, IncidentNoted, Key, KeyId, KeyRevoked, KeyRotated, KeyState,
+    Ledger, Link, LinkRequested, Mail, MailId, MailState, MaintenanceCancelled, MaintenanceId,
     MaintenancePlanned, PlanChanged, SecretHash, SessionEnded, SessionStarted, Subscription,
     SubscriptionApproved, SubscriptionForgotten, SubscriptionId, SubscriptionKeyIssued,
     SubscriptionState, SubscriptionSuppressed,
@@ -33,13 +33,13 @@ const OVERLAP_FACTOR: usize = 2;
 pub enum CommandError {
     #[error("there is no key {0}; see `railbird keys list`")]
     UnknownKey(KeyId),
-    #[error("key {key_id} was rotated before; rotate key {new_key_id}, which replaced it")]
-    AlreadyRotated { key_id: KeyId, new_key_id: KeyId },
+    #[error("key {0} was rotated before; rotate key {1}, which replaced it")]
+    AlreadyRotated(KeyId, KeyId),
     #[error("key {key_id} is {}; create a new key with `railbird keys issue --plan PLAN`", state.into_str())]
     KeyNotValid { key_id: KeyId, state: KeyState },
     /// The plan of a subscriber allows no more valid keys.
-    #[error("the plan allows {keys_max} valid keys; revoke one first")]
-    TooManyKeys { keys_max: usize },
+    #[error("the plan allows {0} valid keys; revoke one first")]
+    TooManyKeys(usize),
     #[error("there is no subscription {0}; see `railbird keys subscriptions`")]
     UnknownSubscription(SubscriptionId),
     #[error("the subscription is {}", .0.into_str())]
@@ -56,8 +56,8 @@ pub enum CommandError {
     #[error("no random numbers for the secret of an address")]
     NoRandomNumbers(#[from] getrandom::Error),
     /// A message of the stream of addresses is not a secret, or not the one of this address.
-    #[error("the secret on {subject} does not fit")]
-    WrongSecret { subject: String },
+    #[error("the secret on {0} does not fit")]
+    WrongSecret(String),
     /// The log did not accept the event. [`LogError::Conflict`]: another writer was first.
     #[error(transparent)]
     Log(#[from] LogError),
@@ -65,6 +65,11 @@ pub enum CommandError {
 
 /// The event to append; `None` if the ledger is as it should be.
 type Decision = Result<Option<Fact>, CommandError>;
+
+fn known_key(ledger: &Ledger, key_id: KeyId) -> Result<&Key, CommandError> {
+    let key = ledger.keys.get(&key_id);
+    key.ok_or(CommandError::UnknownKey(key_id))
+}
 
 /// Rotates a key that is valid and was not rotated before.
 pub(super) fn rotate(
@@ -74,37 +79,36 @@ pub(super) fn rotate(
     valid_until: Moment,
     now: Moment,
 ) -> Result<Fact, CommandError> {
-    let key = ledger.key(key_id).ok_or(CommandError::UnknownKey(key_id))?;
+    let key = known_key(ledger, key_id)?;
     match (key.state(now), &key.rotated) {
         (KeyState::Valid, _) => Ok(Fact::from(KeyRotated {
             key_id,
             valid_until,
-            new_key_id: new.key_id(),
+            new_key_id: new.key_id,
             new_sha256: new.hash(),
         })),
-        (KeyState::Overlapping, Some(rotation)) => Err(CommandError::AlreadyRotated {
-            key_id,
-            new_key_id: rotation.to,
-        }),
+        (KeyState::Overlapping, Some(rotation)) => {
+            Err(CommandError::AlreadyRotated(key_id, rotation.to))
+        }
         (state, _) => Err(CommandError::KeyNotValid { key_id, state }),
     }
 }
 
 /// Revokes a key; `None` if it is revoked.
 pub(super) fn revoke(ledger: &Ledger, key_id: KeyId, reason: Text) -> Decision {
-    let key = ledger.key(key_id).ok_or(CommandError::UnknownKey(key_id))?;
+    let key = known_key(ledger, key_id)?;
     let revoked = KeyRevoked { key_id, reason };
     Ok(key.revoked.is_none().then(|| revoked.into()))
 }
 
 /// Puts the holder of a valid key on a plan; `None` if it is on that plan.
 pub(super) fn change_plan(ledger: &Ledger, key_id: KeyId, plan: Text, now: Moment) -> Decision {
-    let key = ledger.key(key_id).ok_or(CommandError::UnknownKey(key_id))?;
+    let key = known_key(ledger, key_id)?;
     if !key.is_valid(now) {
         let state = key.state(now);
         return Err(CommandError::KeyNotValid { key_id, state });
     }
-    let account = ledger.account(&key.holder);
+    let account = ledger.accounts.get(&key.holder);
     let revision = account.map_or(0, |account| account.plan_revision) + 1;
     let is_on_plan = account.is_some_and(|account| account.plan == plan);
     let changed = PlanChanged {
@@ -117,14 +121,11 @@ pub(super) fn change_plan(ledger: &Ledger, key_id: KeyId, plan: Text, now: Momen
 
 /// Approves a subscription; `None` if it is approved.
 pub(super) fn approve(ledger: &Ledger, subscription_id: SubscriptionId) -> Decision {
-    let Some(subscription) = ledger.subscription(&subscription_id) else {
+    let Some(subscription) = ledger.subscriptions.get(&subscription_id) else {
         return Err(CommandError::UnknownSubscription(subscription_id));
     };
-    if subscription
-        .suppressed_at
-        .or(subscription.forgotten_at)
-        .is_some()
-    {
+    let ended_at = subscription.suppressed_at.or(subscription.forgotten_at);
+    if ended_at.is_some() {
         return Err(CommandError::NotActive(subscription.state()));
     }
     let revision = subscription.approval_revision + 1;
@@ -171,14 +172,14 @@ pub(super) fn cancel(ledger: &Ledger, maintenance_id: MaintenanceId, now: Moment
 
 /// The subscription of an address, unless it was never subscribed or is forgotten.
 pub(super) fn current<'a>(ledger: &'a Ledger, id: &SubscriptionId) -> Option<&'a Subscription> {
-    let subscription = ledger.subscription(id);
+    let subscription = ledger.subscriptions.get(id);
     // One that is suppressed stays: it cannot be requested again.
     subscription.filter(|known| known.forgotten_at.is_none() || known.suppressed_at.is_some())
 }
 
 /// The generation of a new subscription of an address; `None` if it is subscribed, or suppressed.
 pub(super) fn next_generation(ledger: &Ledger, id: &SubscriptionId) -> Option<u32> {
-    let earlier = ledger.subscription(id);
+    let earlier = ledger.subscriptions.get(id);
     let generation = earlier.map_or(0, |earlier| earlier.generation) + 1;
     current(ledger, id).is_none().then_some(generation)
 }
@@ -192,8 +193,8 @@ pub(super) fn request_link(
     now: Moment,
 ) -> LinkRequested {
     let last = &subscription.link_mail;
-    let recent = ledger.mail(last);
-    let recent = recent.filter(|mail| is_recent(mail, ledger.has_link(last), now));
+    let recent = ledger.mails.get(last);
+    let recent = recent.filter(|mail| is_recent(mail, ledger.links.contains_key(last), now));
     let new = || MailId::because(format_args!("link after {last}"));
     LinkRequested {
         subscription_id,
@@ -234,7 +235,7 @@ pub(super) fn reject_link(ledger: &Ledger, token: &str, now: Moment) -> Result<F
     let (mail_id, mail) = found.ok_or(CommandError::UnknownLink)?;
     let mail_id = mail_id.clone();
     let subscription_id = mail.subscription_id.clone();
-    let subscription = ledger.subscription(&subscription_id);
+    let subscription = ledger.subscriptions.get(&subscription_id);
     let is_confirmed = subscription.is_some_and(|known| known.confirmed_at.is_some());
     Ok(if is_confirmed {
         SessionEnded { mail_id }.into()
@@ -251,7 +252,7 @@ pub(super) fn issue_to_subscriber(
     keys_max: usize,
     now: Moment,
 ) -> Result<Fact, CommandError> {
-    let Some(subscription) = ledger.subscription(&subscription_id) else {
+    let Some(subscription) = ledger.subscriptions.get(&subscription_id) else {
         return Err(CommandError::UnknownSubscription(subscription_id));
     };
     if !subscription.is_active() {
@@ -262,11 +263,11 @@ pub(super) fn issue_to_subscriber(
     // A key that was replaced takes no place while it overlaps.
     let valid = keys.filter(|(_, key)| key.state(now) == KeyState::Valid);
     if valid.count() >= keys_max {
-        return Err(CommandError::TooManyKeys { keys_max });
+        return Err(CommandError::TooManyKeys(keys_max));
     }
     Ok(Fact::from(SubscriptionKeyIssued {
         subscription_id,
-        key_id: key.key_id(),
+        key_id: key.key_id,
         sha256: key.hash(),
         name,
     }))
@@ -281,15 +282,13 @@ pub(super) fn check_overlaps(
 ) -> Result<(), CommandError> {
     let keys_max = keys_max * OVERLAP_FACTOR;
     let valid = ledger.keys_of(holder).filter(|(_, key)| key.is_valid(now));
-    let is_room = valid.count() < keys_max;
-    is_room
-        .then_some(())
-        .ok_or(CommandError::TooManyKeys { keys_max })
+    let too_many = CommandError::TooManyKeys(keys_max);
+    (valid.count() < keys_max).then_some(()).ok_or(too_many)
 }
 
 /// Ends a subscription whose address is to be erased; `None` if it has ended.
 pub(super) fn forget(ledger: &Ledger, subscription_id: SubscriptionId) -> Decision {
-    let subscription = ledger.subscription(&subscription_id);
+    let subscription = ledger.subscriptions.get(&subscription_id);
     let subscription = subscription.ok_or(CommandError::UnknownAddress)?;
     let forgotten = SubscriptionForgotten {
         subscription_id,

@@ -135,7 +135,7 @@ impl LoggedEvents {
 
     fn evict(&mut self) {
         let size = |logged: &LoggedSubject| {
-            logged.ids.len() + SUBJECT_COST * (1 + logged.statements.len())
+            logged.ids.len() + SUBJECT_COST * (1 + logged.statements.0.len())
         };
         let mut total: usize = self.subjects.values().map(size).sum();
         if total <= IDS_MAX {

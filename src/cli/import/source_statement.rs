@@ -49,7 +49,7 @@ impl SourceStatement {
 
 /// The last statement of each source about each thing on a subject, in the order of the log.
 #[derive(Debug, Default)]
-pub(super) struct SourceStatements(Vec<SourceStatement>);
+pub(super) struct SourceStatements(pub(super) Vec<SourceStatement>);
 
 /// A statement that the log has, among those after it.
 #[derive(Debug, PartialEq, Eq)]
@@ -64,10 +64,6 @@ pub(super) enum Standing {
 }
 
 impl SourceStatements {
-    pub(super) fn len(&self) -> usize {
-        self.0.len()
-    }
-
     /// Adds the next statement of the log.
     pub(super) fn add(&mut self, statement: SourceStatement) {
         let rival = self.0.iter().position(|s| s.is_rival(&statement));

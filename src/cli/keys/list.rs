@@ -16,9 +16,9 @@ const SUBSCRIPTION_COLUMNS: &str = "subscription_id state plan requested_at mail
 
 /// Prints all keys with their use, oldest first.
 pub(super) fn print_keys(ledger: &Ledger, uses: &UsesByProcess, as_json: bool) {
-    let mut keys: Vec<_> = ledger.keys().collect();
+    let mut keys: Vec<_> = ledger.keys.iter().collect();
     keys.sort_by_key(|(_, key)| key.issued_at);
-    let rows = keys.into_iter().map(|(id, key)| {
+    let rows = keys.into_iter().map(|(&id, key)| {
         let mut row = key_row(ledger, id, key);
         let found = uses.get(id);
         let now = Timestamp::now().into();
@@ -37,7 +37,7 @@ pub(super) async fn print_subscriptions(
     as_json: bool,
 ) -> Result<(), CommandError> {
     let ledger = commands.ledger.borrow().clone();
-    let mut all: Vec<_> = ledger.subscriptions().collect();
+    let mut all: Vec<_> = ledger.subscriptions.iter().collect();
     all.sort_by_key(|(_, subscription)| subscription.requested_at);
     let mut rows = Vec::new();
     for (id, subscription) in all {
@@ -59,11 +59,11 @@ fn subscription_row(ledger: &Ledger, id: &SubscriptionId, subscription: &Subscri
     let holder = Holder::Subscription(id.clone());
     let now = Timestamp::now().into();
     let valid = ledger.keys_of(&holder).filter(|(_, key)| key.is_valid(now));
-    let mail = ledger.mail(&subscription.link_mail);
+    let mail = ledger.mails.get(&subscription.link_mail);
     json!({
         "subscription_id": id,
         "state": subscription.state().into_str(),
-        "plan": ledger.account(&holder).map(|account| &account.plan),
+        "plan": ledger.accounts.get(&holder).map(|account| &account.plan),
         "requested_at": time(subscription.requested_at),
         "confirmed_at": subscription.confirmed_at.map(time),
         "approved_at": subscription.approved_at.map(time),
@@ -84,7 +84,7 @@ fn key_row(ledger: &Ledger, key_id: KeyId, key: &Key) -> Value {
     json!({
         "key_id": key_id,
         "state": key.state(Timestamp::now().into()).into_str(),
-        "plan": ledger.account(&key.holder).map(|account| &account.plan),
+        "plan": ledger.accounts.get(&key.holder).map(|account| &account.plan),
         "issued_at": time(key.issued_at),
         "issued_by": key.issued_by.to_string(),
         "valid_until": key.valid_until().map(time),

@@ -185,7 +185,7 @@ impl Action {
                 let until = expires.map(|end| format!(" until {}", time(end)));
                 line(format_args!(
                     "key {} is valid{}; it is shown only this once:",
-                    key.key_id(),
+                    key.key_id,
                     until.unwrap_or_default()
                 ));
                 result(key.reveal());
@@ -203,7 +203,7 @@ impl Action {
                 let old_end = old.expires_at.into_iter().fold(valid_until, Moment::min);
                 line(format_args!(
                     "key {} replaces {key_id}, which is valid until {}; it is shown only this once:",
-                    key.key_id(),
+                    key.key_id,
                     time(old_end),
                 ));
                 result(key.reveal());
@@ -271,6 +271,7 @@ fn find(commands: &AccountCommands, text: &str) -> anyhow::Result<(KeyId, Key)> 
     let key_id =
         key_id.context("a key id is the 8 characters after rb_<env>_; see `railbird keys list`")?;
     let ledger = commands.ledger.borrow();
-    let key = ledger.key(key_id).ok_or(CommandError::UnknownKey(key_id))?;
+    let key = ledger.keys.get(&key_id);
+    let key = key.ok_or(CommandError::UnknownKey(key_id))?;
     Ok((key_id, key.clone()))
 }

@@ -232,7 +232,7 @@ async fn run_command<T: Send + 'static>(
         Ok(Ok(Err(
             error @ (CommandError::Log(_)
             | CommandError::NoRandomNumbers(_)
-            | CommandError::WrongSecret { .. }),
+            | CommandError::WrongSecret(_)),
         ))) => {
             tracing::warn!(%error, "a subscriber's command failed");
             Err(PageError::NotReady)

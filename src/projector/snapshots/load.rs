@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use projections::{Row, StoreError, StoreImport};
+use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::timeout;
 
 use super::parts::{PartDecoder, PartError};
 use super::{SnapshotSecret, ViewsSnapshot};
-use crate::log::{Log, LogError, LogState, ObjectChecksum, RACING, ReadPosition};
+use crate::log::{Log, LogError, LogState, RACING, ReadPosition, object_digest};
 use crate::metrics;
 use crate::projector::views::{NewStore, Views};
 
@@ -52,21 +53,6 @@ enum LoadError {
     /// The data folder, not the snapshot.
     #[error("the views cannot be written: {0:#}")]
     Folder(anyhow::Error),
-}
-
-impl LoadError {
-    /// Whether another snapshot may be loaded nevertheless.
-    fn is_of_snapshot(&self) -> bool {
-        !matches!(self, Self::Log(_) | Self::Stalled | Self::Folder(_))
-    }
-
-    fn of_import(error: StoreError) -> Self {
-        if error.is_of_disk() {
-            Self::Folder(error.into())
-        } else {
-            Self::Views(error)
-        }
-    }
 }
 
 /// Loads the latest snapshot of this log with more events than `seq`. `None` if there is none, or the object store
@@ -144,8 +130,11 @@ async fn load(
             Some(reason) => reason,
             None => match load_one(log, views, &snapshot).await {
                 Ok(store) => return Ok(Some((snapshot, store))),
-                Err(error) if error.is_of_snapshot() => error.to_string(),
-                Err(error) => return Err(error),
+                Err(error @ (LoadError::Log(_) | LoadError::Stalled | LoadError::Folder(_))) => {
+                    return Err(error);
+                }
+                // Another snapshot may be loaded nevertheless.
+                Err(error) => error.to_string(),
             },
         };
         refused.push(RefusedSnapshot { name, reason });
@@ -202,14 +191,14 @@ type MadeRows = JoinHandle<Vec<Row>>;
 /// is decompressed and the last one is written.
 async fn decode(log: &Log, snapshot: &ViewsSnapshot, to: mpsc::Sender<MadeRows>) -> LoadResult<()> {
     let mut decoder = PartDecoder::default();
-    let mut checksum = ObjectChecksum::default();
+    let mut checksum = Sha256::new();
     let mut chunks = pin!(log.chunks(&snapshot.object));
     let mut number = 0;
     while let Some(chunk) = progress(chunks.next()).await? {
         let chunk = chunk?.ok_or(LoadError::Missing(number))?;
         let entries;
         (decoder, checksum, entries) = blocking(move || {
-            checksum.add(&chunk);
+            checksum.update(&chunk);
             let entries = decoder.add(&chunk)?;
             Ok((decoder, checksum, entries))
         })
@@ -221,7 +210,8 @@ async fn decode(log: &Log, snapshot: &ViewsSnapshot, to: mpsc::Sender<MadeRows>)
         }
         number += 1;
     }
-    let is_whole = checksum.finish() == snapshot.object.info.digest && decoder.is_at_end_of_row();
+    let is_whole =
+        object_digest(checksum) == snapshot.object.info.digest && decoder.is_at_end_of_row();
     is_whole.then_some(()).ok_or(LoadError::Checksum)
 }
 
@@ -234,9 +224,10 @@ async fn import_rows(
         let rows = rows
             .await
             .map_err(|panicked| LoadError::Folder(panicked.into()))?;
-        import = blocking(move || {
-            import.add(rows).map_err(LoadError::of_import)?;
-            Ok(import)
+        import = blocking(move || match import.add(rows) {
+            Ok(()) => Ok(import),
+            Err(error) if error.is_of_disk() => Err(LoadError::Folder(error.into())),
+            Err(error) => Err(LoadError::Views(error)),
         })
         .await?;
     }

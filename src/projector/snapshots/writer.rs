@@ -222,15 +222,10 @@ impl SnapshotWriter {
             }
         };
         let mut snapshots = snapshots.into_iter().flatten();
-        let latest = snapshots.find(|snapshot| self.has_written(snapshot));
+        let secret = self.secret.as_ref();
+        let latest = snapshots.find(|found| secret.is_some_and(|secret| found.is_signed(secret)));
         note(latest.as_ref());
         self.needs_newer(latest.as_ref())
-    }
-
-    /// Whether a replica of this service has written it.
-    fn has_written(&self, snapshot: &ViewsSnapshot) -> bool {
-        let secret = self.secret.as_ref();
-        secret.is_some_and(|secret| snapshot.is_signed(secret))
     }
 
     fn needs_newer(&self, latest: Option<&ViewsSnapshot>) -> bool {
@@ -249,7 +244,10 @@ impl SnapshotWriter {
     async fn write(&self, lease: &Lease) -> Written {
         let began = Instant::now();
         let secret = self.secret.as_ref().ok_or(SnapshotError::NoSecret)?;
-        let store = self.live_store().ok_or(SnapshotError::NotLive)?;
+        let is_live = self.status.borrow().phase == Phase::Live;
+        let current = self.views.read_current().filter(|_| is_live);
+        let current = current.filter(|views| views.schema == SCHEMA_VERSION);
+        let store = current.ok_or(SnapshotError::NotLive)?.store;
         let (sender, mut parts) = mpsc::channel(PARTS_AHEAD);
         let exporting = spawn_blocking(move || export(&store, &sender));
         let mut writer: Option<ObjectWriter> = None;
@@ -287,12 +285,6 @@ impl SnapshotWriter {
             tracing::warn!(%error, "cannot remove the oldest snapshot of the views");
         }
         Ok(snapshot)
-    }
-
-    fn live_store(&self) -> Option<Arc<Store>> {
-        let is_live = self.status.borrow().phase == Phase::Live;
-        let current = self.views.read_current().filter(|_| is_live)?;
-        (current.schema == SCHEMA_VERSION).then(|| Arc::clone(&current.store))
     }
 
     /// Removes all snapshots but so many of the latest.

@@ -114,8 +114,8 @@ impl MailFixture {
     /// The latest mail of a subscriber with a link.
     async fn mail_of(&self, name: &str) -> Option<accounts::Mail> {
         let ledger = self.ledger().await;
-        let subscription = ledger.subscription(&subscription_id(name))?;
-        ledger.mail(&subscription.link_mail).cloned()
+        let subscription = ledger.subscriptions.get(&subscription_id(name))?;
+        ledger.mails.get(&subscription.link_mail).cloned()
     }
 
     /// Waits until the state of a subscriber's mail fulfils a condition.
@@ -148,8 +148,8 @@ impl MailFixture {
     /// The number of attempts of all mails with links.
     async fn attempts(&self) -> u32 {
         let ledger = self.ledger().await;
-        let subscriptions = ledger.subscriptions();
-        let mails = subscriptions.filter_map(|(_, known)| ledger.mail(&known.link_mail));
+        let subscriptions = ledger.subscriptions.iter();
+        let mails = subscriptions.filter_map(|(_, known)| ledger.mails.get(&known.link_mail));
         mails.map(|mail| mail.attempts).sum()
     }
 }
@@ -307,7 +307,7 @@ async fn an_approval_is_mailed_after_the_address_is_confirmed() {
 /// The mail of a subscriber with a link.
 async fn mail_id(fixture: &MailFixture, name: &str) -> String {
     let ledger = fixture.ledger().await;
-    let subscription = ledger.subscription(&subscription_id(name)).unwrap();
+    let subscription = ledger.subscriptions.get(&subscription_id(name)).unwrap();
     subscription.link_mail.to_string()
 }
 
@@ -534,7 +534,7 @@ async fn a_mail_is_given_up_after_a_day() {
         fixture.subscribe(name).await;
         let began = Timestamp::now() - SignedDuration::from_hours(hours);
         let ledger = fixture.ledger().await;
-        let subscription = ledger.subscription(&subscription_id(name)).unwrap();
+        let subscription = ledger.subscriptions.get(&subscription_id(name)).unwrap();
         let mail_id = subscription.link_mail.clone();
         let attempted = MailAttempted {
             mail_id: mail_id.clone(),

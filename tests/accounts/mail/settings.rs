@@ -225,7 +225,7 @@ async fn dev_writes_mails_into_a_folder_and_prints_its_path() {
     let event = AccountEvent::new(Actor::Service, requested, Timestamp::now().into());
     log.append(Outgoing::from(&event)).await.unwrap();
     let ledger = accounts::read(&log).await.unwrap();
-    let subscription = ledger.subscription(&subscription_id("anna")).unwrap();
+    let subscription = ledger.subscriptions.get(&subscription_id("anna")).unwrap();
     let path = folder.join(format!("{}-1.eml", subscription.link_mail));
     eventually("the mail is there", || async { path.exists() }).await;
     let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;

@@ -478,7 +478,7 @@ async fn whoever_leaves_is_forgotten_and_may_come_back() {
     assert!(!account.is_signed_in().await);
     let (id, now_known) = (id_of(&site.nats, EMAIL).await, ledger(&site.nats).await);
     let book = AddressBook::new(site.nats.log().await);
-    let sealed = &now_known.subscription(&id).unwrap().email;
+    let sealed = &now_known.subscriptions.get(&id).unwrap().email;
     assert_eq!(
         book.open(&id, 1, sealed).await.unwrap(),
         None,

@@ -40,7 +40,8 @@ async fn subscribers_keys(nats: &Nats) -> usize {
     let ledger = ledger(nats).await;
     let of_subscriber = |holder: &Holder| matches!(holder, Holder::Subscription(_));
     ledger
-        .keys()
+        .keys
+        .iter()
         .filter(|(_, key)| of_subscriber(&key.holder))
         .count()
 }

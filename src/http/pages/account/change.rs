@@ -66,14 +66,14 @@ impl AccountChange<'_> {
     fn key(&self) -> Result<KeyId, PageError> {
         let key_id = KeyId::parse(self.form.get("key")).ok_or(PageError::InvalidForm)?;
         let ledger = self.app.health.ledger.borrow();
-        let key = ledger.key(key_id);
+        let key = ledger.keys.get(&key_id);
         let key = key.filter(|key| key.holder == self.signed_in.holder);
         key.map(|_| key_id).ok_or(PageError::InvalidForm)
     }
 
     fn keys_max(&self) -> usize {
         let ledger = self.app.health.ledger.borrow();
-        let account = ledger.account(&self.signed_in.holder);
+        let account = ledger.accounts.get(&self.signed_in.holder);
         account.map_or(0, |account| keys_max(self.app, &account.plan)) as usize
     }
 
@@ -89,14 +89,14 @@ impl AccountChange<'_> {
         let (key, error) = run.map_err(|_| PageError::NotReady)?;
         let is_valid = {
             let ledger = self.app.health.ledger.borrow();
-            let found = ledger.key(key.key_id());
+            let found = ledger.keys.get(&key.key_id);
             found.is_some_and(|found| found.hash == key.hash() && found.is_valid(now()))
         };
         if is_valid {
             return self.shown(FormOutcome::Created(key));
         }
         let text = match error {
-            Some(CommandError::TooManyKeys { .. }) => {
+            Some(CommandError::TooManyKeys(_)) => {
                 "Your plan allows no more valid keys. Revoke one first."
             }
             Some(CommandError::NotActive(_)) => {

@@ -194,7 +194,7 @@ fn is_confirmed(app: &App, token: &str) -> Result<bool, PageError> {
             false => PageError::NotReady,
         });
     };
-    let subscription = ledger.subscription(&mail.subscription_id);
+    let subscription = ledger.subscriptions.get(&mail.subscription_id);
     Ok(subscription.is_some_and(|known| known.confirmed_at.is_some()))
 }
 

@@ -163,7 +163,8 @@ pub(super) fn account_page(
     let session = &signed_in.session;
     let holder = &signed_in.holder;
     let id = &session.subscription_id;
-    let (Some(subscription), Some(account)) = (ledger.subscription(id), ledger.account(holder))
+    let (Some(subscription), Some(account)) =
+        (ledger.subscriptions.get(id), ledger.accounts.get(holder))
     else {
         return Err(PageError::NotReady);
     };
