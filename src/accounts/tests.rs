@@ -393,8 +393,8 @@ fn history() -> impl Strategy<Value = Vec<AccountEvent>> {
 fn meaning(ledger: &Ledger) -> String {
     let accounts: BTreeMap<_, _> = ledger
         .keys
-        .iter()
-        .map(|(_, key)| (&key.holder, ledger.accounts.get(&key.holder)))
+        .values()
+        .map(|key| (&key.holder, ledger.accounts.get(&key.holder)))
         .collect();
     let keys: Vec<_> = ledger.keys.iter().collect();
     let subscriptions: Vec<_> = ledger.subscriptions.iter().collect();
@@ -520,7 +520,7 @@ proptest! {
             let before = stream.ledger.clone();
             stream.append_event(event, event.time);
             let Fact::SubscriptionKeyIssued(fact) = &event.fact else { continue };
-            let known = before.subscription(&fact.subscription_id);
+            let known = before.subscriptions.get(&fact.subscription_id);
             let is_active = known.is_some_and(Subscription::is_active);
             prop_assert_eq!(stream.ledger.keys.contains_key(&fact.key_id), is_active);
         }

@@ -43,6 +43,7 @@ pub use connection::{ConnectionStatus, Log};
 pub use continuity::{Continuity, Divergence, Resolution};
 pub use durability::{Durability, JetStreamServer, NatsServers};
 pub use error::LogError;
+use error::LogResult;
 pub use freshness::{Freshness, Head};
 pub use lease::{Lease, LeaseTerm, Role};
 pub use message::LogMessage;
@@ -70,5 +71,3 @@ pub(crate) mod simulated {
         serde_json::to_value(stream.config(Replicas::default())).expect("settings are JSON")
     }
 }
-
-use error::LogResult;

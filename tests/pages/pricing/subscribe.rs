@@ -105,8 +105,8 @@ async fn spellings_of_one_mailbox_are_one_subscription_with_one_mail_and_no_key(
     let ledger = ledger(&site.nats).await;
     let found: Vec<_> = ledger
         .subscriptions
-        .iter()
-        .map(|(_, known)| known.state())
+        .values()
+        .map(|known| known.state())
         .collect();
     assert_eq!(found, [SubscriptionState::Unconfirmed; 4]);
     assert_eq!(ledger.open_mails().count(), 0);
