@@ -93,7 +93,8 @@ impl Client {
         let read = match self.socket.read(&mut buffer[kept..]) {
             Ok(0) => bail!("the server closed a connection"),
             Ok(read) => read,
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+            // What came with the answer to the handshake may be all there is.
+            Err(error) if error.kind() == ErrorKind::WouldBlock => 0,
             Err(error) => return Err(error).context("a connection was lost"),
         };
         let bytes = &mut buffer[..kept + read];

@@ -52,8 +52,9 @@ impl Load {
             } else {
                 Following::All
             };
-            let client = Client::connect(server, url, following, deflate)
+            let mut client = Client::connect(server, url, following, deflate)
                 .with_context(|| format!("client {index} of {clients} cannot connect"))?;
+            client.read(&mut load.buffer, &mut load.tally)?;
             let id = epoll::EventData::new_u64(index as u64);
             epoll::add(&load.epoll, &client.socket, id, epoll::EventFlags::IN)?;
             load.clients.push(client);
