@@ -33,7 +33,7 @@ static READS: Semaphore = Semaphore::const_new(READS_MAX);
 /// Rendered rows with commas between them.
 #[derive(Default)]
 pub(super) struct PageRows {
-    /// [`LIMIT_MAX`], if there is none.
+    /// How many rows the query asks for; [`LIMIT_MAX`] if it does not say.
     limit: Option<usize>,
     /// The rows, for one list of a rendered object.
     json: Vec<u8>,

@@ -97,7 +97,7 @@ fn limit<T: Copy + Into<i64>>(name: &str, found: &T, wanted: &T) -> Option<Strin
     unless_same(name, (*found).into().max(0), (*wanted).into().max(0))
 }
 
-/// The text of a limit or an age that is not the wanted one. Zero is none.
+/// Says that a limit or an age is another one than wanted. Zero stands for unlimited.
 fn unless_same<T: PartialEq + Default + Debug>(name: &str, found: T, wanted: T) -> Option<String> {
     let text = |limit: &T| match *limit == T::default() {
         true => "unlimited".to_owned(),

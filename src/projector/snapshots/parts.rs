@@ -14,7 +14,7 @@ use flate2::write::DeflateEncoder;
 /// The bytes of rows in a part. A part that does not compress at all is below the `max_payload` of nats.conf, also in
 /// base64, and all others are large enough that the sync of each costs little.
 const PART_BYTES: usize = 512 * 1024;
-/// Quotes take a quarter less than with level 1, and hardly more time.
+/// Quotes take a quarter less than with level 1.
 const DEFLATE_LEVEL: u32 = 2;
 const HASH_BYTES: usize = blake3::OUT_LEN;
 /// The bytes of a key or of a value. No view is near it: a length beyond is damage.
