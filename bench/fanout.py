@@ -11,7 +11,7 @@ import uuid
 from common import BenchError, Figures, free_port, issue_key, log, nats_server, programs, run_json, start_nats, start_railbird, stop
 from common import version, wait_for_port
 
-FULL = {"clients": [200, 1_000, 5_000, 10_000], "idle_seconds": 16, "seconds": 8}
+FULL = {"clients": [200, 5_000, 10_000], "idle_seconds": 8, "seconds": 6}
 SMALL = {"clients": [200, 1_000], "idle_seconds": 2, "seconds": 2}
 
 RATE = 50

@@ -12,7 +12,7 @@ from common import POLL, BenchError, Figures, cpu_seconds, free_port, get, issue
 from common import run_json
 from common import start_nats, start_railbird, stop, version
 
-FULL = {"events": 1_000_000, "synced": 200_000}
+FULL = {"events": 1_000_000, "synced": 100_000}
 SMALL = {"events": 50_000, "synced": 10_000}
 
 # The window of `railbird publish`.

@@ -8,7 +8,7 @@ import subprocess
 from common import CORES, BenchError, Figures, cpu_seconds, free_port, get, issue_key, log, nats_server
 from common import programs, run_json, script, start_nats, start_railbird, version, wait_for_port
 
-FULL = {"horses": 100_000, "seconds": 10}
+FULL = {"horses": 100_000, "seconds": 6}
 SMALL = {"horses": 5_000, "seconds": 2}
 
 CONNECTIONS = 64

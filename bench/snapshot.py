@@ -1,4 +1,4 @@
-"""The start of a replica from a snapshot of 4,000,000 events, compared with the fold of the same log; and live odds while
+"""The start of a replica from a snapshot of 2,000,000 events, compared with the fold of the same log; and live odds while
 a snapshot is written, compared with no such writer."""
 
 import json
@@ -9,8 +9,7 @@ import threading
 from common import BenchError, Figures, get, issue_key, live_p99, log, metric, nats_server, programs, run_json
 from common import start_nats, start_railbird, stop, version
 
-# The stream of snapshots has room for two of these.
-FULL = {"events": 4_000_000, "seconds": 20}
+FULL = {"events": 2_000_000, "seconds": 20}
 SMALL = {"events": 250_000, "seconds": 4}
 
 # Each snapshot is asked for.
