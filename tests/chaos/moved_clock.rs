@@ -118,7 +118,7 @@ mod clock_calls {
     impl tracer::Tracer for ClockTracer {
         fn at_call(&mut self, thread: Pid, registers: user_regs_struct) {
             // It fails if the thread was killed.
-            let _ = move_time(thread, &registers, super::moved_by(&self.file));
+            let _ = self.move_time(thread, &registers);
         }
 
         fn at_exec(&mut self, thread: Pid) {
@@ -126,13 +126,16 @@ mod clock_calls {
         }
     }
 
-    /// Moves the time, if the thread returns from a system call for that.
-    fn move_time(thread: Pid, registers: &user_regs_struct, seconds: i64) -> nix::Result<()> {
-        let Some(at) = time_of(registers) else {
-            return Ok(());
-        };
-        let right = ptrace::read(thread, address(at))?;
-        ptrace::write(thread, address(at), right + seconds)
+    impl ClockTracer {
+        /// Moves the time, if the thread returns from a system call for that. No other call reads the file: it would
+        /// take most of the time of a program.
+        fn move_time(&self, thread: Pid, registers: &user_regs_struct) -> nix::Result<()> {
+            let Some(at) = time_of(registers) else {
+                return Ok(());
+            };
+            let right = ptrace::read(thread, address(at))?;
+            ptrace::write(thread, address(at), right + super::moved_by(&self.file))
+        }
     }
 
     /// Where a system call has written the seconds of the time. The result of one that begins is an error.
