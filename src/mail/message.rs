@@ -4,11 +4,14 @@ use askama::Template;
 use lettre::message::header::{HeaderName, HeaderValue};
 use lettre::message::{Mailbox, MultiPart};
 use lettre::{Address, Message};
+use textwrap::{Options, WordSplitter};
 
 use super::settings::Sender;
-use super::text::{MailText, wrap};
+use super::text::MailText;
 use crate::accounts::MailId;
 
+/// The longest line of the plain text (RFC 5322, 2.1.1: 78).
+const LINE_CHARS_MAX: usize = 76;
 const AUTO_SUBMITTED: HeaderName = HeaderName::new_from_ascii_str("Auto-Submitted");
 
 #[derive(Template)]
@@ -19,7 +22,11 @@ struct Plain<'a> {
 
 impl Plain<'_> {
     fn wrapped(&self, paragraph: &str) -> String {
-        wrap(paragraph)
+        let options = Options::new(LINE_CHARS_MAX).break_words(false);
+        textwrap::fill(
+            paragraph,
+            options.word_splitter(WordSplitter::NoHyphenation),
+        )
     }
 }
 
@@ -43,7 +50,7 @@ pub(super) fn message(
     Message::builder()
         .from(from.0.clone())
         .to(Mailbox::new(None, to))
-        .subject(mail.subject)
+        .subject(mail.subject.as_str())
         .message_id(Some(format!("<{mail_id}.{attempt}@{}>", from.domain())))
         .date_now()
         // RFC 3834: prevents automatic replies.
