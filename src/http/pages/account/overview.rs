@@ -108,47 +108,19 @@ impl PlanUse {
     }
 }
 
+#[derive(derive_more::Deref)]
 struct KeyRow {
     id: KeyId,
-    name: String,
-    state: KeyState,
-    is_valid: bool,
-    requests_today: u64,
-    /// When it was created, when and from where it was last used, and when it ends or ended.
-    facts: Vec<String>,
+    #[deref]
+    key: Key,
+    last_use: Option<KeyUse>,
+    now: Moment,
 }
 
 impl KeyRow {
-    fn of(id: KeyId, key: &Key, last_use: Option<KeyUse>, now: Moment) -> Self {
-        let mut facts = vec![format!("Created {}", date_time(key.issued_at))];
-        let used = |last: KeyUse| {
-            let at = date_time(last.last_used_at);
-            format!("Last used {at} from {}", last.network)
-        };
-        facts.extend(last_use.map(used));
-        facts.extend(end(key, now));
-        Self {
-            id,
-            name: key.name.to_string(),
-            state: key.state(now),
-            is_valid: key.is_valid(now),
-            requests_today: last_use.map_or(0, |last| last.requests_on(now)),
-            facts,
-        }
+    fn requests_today(&self) -> u64 {
+        self.last_use.map_or(0, |last| last.requests_on(self.now))
     }
-}
-
-/// The end of a key, and the key that replaced it.
-fn end(key: &Key, now: Moment) -> Option<String> {
-    let (verb, at) = match (&key.revoked, key.valid_until()) {
-        (Some(revoked), _) => ("Revoked", revoked.at),
-        (None, Some(end)) if end > now => ("Valid until", end),
-        (None, Some(end)) => ("Ended", end),
-        (None, None) => return None,
-    };
-    let replaced = key.rotated.as_ref();
-    let replaced = replaced.map_or(String::new(), |by| format!(", replaced by {}", by.to));
-    Some(format!("{verb} {}{replaced}", date_time(at)))
 }
 
 /// The account page after a form.
@@ -169,14 +141,20 @@ pub(super) fn account_page(
         return Err(PageError::NotReady);
     };
     let keys_max = keys_max(app, &account.plan);
-    let row = |(id, key)| KeyRow::of(id, key, app.keys.uses.get(id, now), now);
+    let row = |(id, key): (KeyId, &Key)| KeyRow {
+        id,
+        key: key.clone(),
+        last_use: app.keys.uses.get(id, now),
+        now,
+    };
     let keys: Vec<_> = ledger.keys_of(holder).map(row).collect();
-    let requests_today = keys.iter().map(|key| key.requests_today).sum();
-    let (mut keys, mut ended): (Vec<_>, Vec<_>) = keys.into_iter().partition(|key| key.is_valid);
+    let requests_today = keys.iter().map(KeyRow::requests_today).sum();
+    let (mut keys, mut ended): (Vec<_>, Vec<_>) =
+        keys.into_iter().partition(|key| key.is_valid(now));
     keys.reverse();
     ended.reverse();
     ended.truncate(ENDED_KEYS_MAX);
-    let used = keys.iter().filter(|key| key.state == KeyState::Valid);
+    let used = keys.iter().filter(|key| key.state(now) == KeyState::Valid);
     let account = AccountPage {
         plan: title(account.plan.as_str()),
         is_active: subscription.is_active(),
