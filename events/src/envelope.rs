@@ -94,16 +94,11 @@ impl Envelope {
     /// [`DecodeError::Invalid`], in this order of checks.
     pub fn from_json(bytes: &[u8]) -> Result<Self, DecodeError> {
         check_size(bytes)?;
-        if let Some((id, source, time, event)) = one_pass::parse(bytes) {
-            check_attribute("id", &id)?;
-            check_attribute("source", &source)?;
-            event.check()?;
-            return Ok(Self {
-                id,
-                source,
-                time,
-                event,
-            });
+        if let Some(envelope) = one_pass::parse(bytes) {
+            check_attribute("id", &envelope.id)?;
+            check_attribute("source", &envelope.source)?;
+            envelope.event.check()?;
+            return Ok(envelope);
         }
         let wire = CloudEvent::from_json(bytes)?;
         check_attribute("id", &wire.id)?;

@@ -7,17 +7,14 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 
 use crate::cloud_event::SPECVERSION;
-use crate::{Event, Moment};
-
-/// The id, the source and the time of an event, and what happened.
-type EventParts = (String, String, Moment, Event);
+use crate::{Envelope, Event, Moment};
 
 /// Parses an event. `None` if it is not valid, or not in that order: it is then parsed again for the reason.
-pub(crate) fn parse(bytes: &[u8]) -> Option<EventParts> {
+pub(crate) fn parse(bytes: &[u8]) -> Option<Envelope> {
     let mut json = serde_json::Deserializer::from_str(str::from_utf8(bytes).ok()?);
-    let parts = json.deserialize_map(EventVisitor).ok()?;
+    let envelope = json.deserialize_map(EventVisitor).ok()?;
     json.end().ok()?;
-    Some(parts)
+    Some(envelope)
 }
 
 #[derive(Deserialize)]
@@ -36,13 +33,13 @@ enum Attribute {
 struct EventVisitor;
 
 impl<'de> Visitor<'de> for EventVisitor {
-    type Value = EventParts;
+    type Value = Envelope;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an event")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<EventParts, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Envelope, A::Error> {
         let (mut version, mut type_name) = (None::<&str>, None::<&str>);
         let (mut id, mut source, mut time, mut event) = (None, None, None::<Moment>, None);
         while let Some(attribute) = map.next_key()? {
@@ -63,9 +60,12 @@ impl<'de> Visitor<'de> for EventVisitor {
             }
         }
         match (version, id, source, time, event) {
-            (Some(SPECVERSION), Some(id), Some(source), Some(time), Some(event)) => {
-                Ok((id, source, time, event))
-            }
+            (Some(SPECVERSION), Some(id), Some(source), Some(time), Some(event)) => Ok(Envelope {
+                id,
+                source,
+                time,
+                event,
+            }),
             _ => Err(A::Error::custom("not all attributes")),
         }
     }

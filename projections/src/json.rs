@@ -4,8 +4,6 @@
 //! of them: [`JsonObject`] does both. [`fields`] and [`around_number`] give the slices of a message that is sent with
 //! other fields, for callers that write the slices into one buffer themselves.
 
-use std::convert::Infallible;
-
 use events::Text;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -142,32 +140,20 @@ impl JsonObject {
     }
 
     /// Adds a list of rendered rows. A row may itself be several rows with commas between them.
-    pub fn list(self, name: &str, rows: impl IntoIterator<Item: AsRef<[u8]>>) -> Self {
-        let Ok(object) = self.try_list(name, rows.into_iter().map(Ok::<_, Infallible>));
-        object
-    }
-
-    /// Adds a list of rendered rows that are read one by one.
-    ///
-    /// # Errors
-    /// Returns the first error of the rows.
-    pub fn try_list<E>(
-        mut self,
-        name: &str,
-        rows: impl IntoIterator<Item = Result<impl AsRef<[u8]>, E>>,
-    ) -> Result<Self, E> {
+    pub fn list(mut self, name: &str, rows: impl IntoIterator<Item: AsRef<[u8]>>) -> Self {
+        let rows: Vec<_> = rows.into_iter().collect();
+        let bytes: usize = rows.iter().map(|row| row.as_ref().len() + 1).sum();
+        self.0.reserve(name.len() + bytes + AFTER_LIST_BYTES);
         self.name(name);
         self.0.push(b'[');
-        for (index, row) in rows.into_iter().enumerate() {
+        for (index, row) in rows.iter().enumerate() {
             if index > 0 {
                 self.0.push(b',');
             }
-            let row = row?;
-            self.0.reserve(row.as_ref().len() + AFTER_LIST_BYTES);
             self.0.extend_from_slice(row.as_ref());
         }
         self.0.push(b']');
-        Ok(self)
+        self
     }
 
     /// The bytes of the object.
@@ -299,11 +285,5 @@ mod tests {
         ] {
             assert_eq!(around_number(json.as_bytes(), "seq"), None, "{json}");
         }
-    }
-
-    #[test]
-    fn an_error_while_rows_are_read_is_returned() {
-        let rows = [Ok("1"), Err("damaged")];
-        assert_eq!(JsonObject::new().try_list("rows", rows), Err("damaged"));
     }
 }

@@ -6,7 +6,7 @@ use events::{RaceNumber, RaceStatus, RacingDate, VenueCode};
 use jiff::{SignedDuration, Timestamp};
 use projections::json::JsonObject;
 use projections::meetings::MeetingFacts;
-use projections::{Store, StoreError, View, keys};
+use projections::{Store, keys};
 use serde::Deserialize;
 
 use super::meeting_choice::MeetingChoice;
@@ -29,21 +29,16 @@ pub(super) fn router() -> Routes {
         .route(NEXT, resource(&["limit"], next))
 }
 
-fn views(store: &Store, prefix: &str) -> impl Iterator<Item = Result<View, StoreError>> + use<> {
-    store.scan(prefix).map(|row| Ok(row?.1))
-}
-
 /// The meetings of a day with their race cards and results.
 fn day(request: &ApiRequest) -> Result<Answer, ApiError> {
     let date = request.date()?;
-    let races = |prefix: String| views(&request.store, &prefix);
+    let races = |prefix: String| request.store.views(&prefix);
     let mut meetings = Vec::new();
-    for view in races(keys::meetings_of(date)) {
-        let view = view?;
+    for view in races(keys::meetings_of(date))? {
         let meeting: MeetingFacts = serde_json::from_slice(&view)?;
         let json = JsonObject::from_rendered(view.to_vec())
-            .try_list("racecards", races(keys::cards(date, &meeting.venue_code)))?
-            .try_list("results", races(keys::results(date, &meeting.venue_code)))?;
+            .list("racecards", races(keys::cards(date, &meeting.venue_code))?)
+            .list("results", races(keys::results(date, &meeting.venue_code))?);
         meetings.push(json.finish());
     }
     if meetings.is_empty() {
@@ -73,10 +68,9 @@ pub(super) fn next_races(
     let since = now - LATE_MAX;
     let mut next = Vec::new();
     for date in next_days(clock, now) {
-        for meeting in views(store, &keys::meetings_of(date)) {
-            let meeting: MeetingFacts = serde_json::from_slice(&meeting?)?;
-            for view in views(store, &keys::cards(date, &meeting.venue_code)) {
-                let view = view?;
+        for meeting in store.views(&keys::meetings_of(date))? {
+            let meeting: MeetingFacts = serde_json::from_slice(&meeting)?;
+            for view in store.views(&keys::cards(date, &meeting.venue_code))? {
                 let race: NextRace = serde_json::from_slice(&view)?;
                 let off = race.off_time.parse::<Timestamp>().ok();
                 if let Some(off) = off.filter(|off| *off > since && race.status < RaceStatus::Off) {
@@ -123,12 +117,11 @@ fn movers(request: &ApiRequest) -> Result<Answer, ApiError> {
     let date = request.date()?;
     request.require_odds(None)?;
     let mut movers = Vec::new();
-    let mut boards = views(&request.store, &keys::boards_of(date)).peekable();
-    if boards.peek().is_none() {
+    let boards = request.store.views(&keys::boards_of(date))?;
+    if boards.is_empty() {
         MeetingChoice::of_request(request, date)?;
     }
     for view in boards {
-        let view = view?;
         let board: DayBoard<'_> = serde_json::from_slice(&view)?;
         let changed_at = board.recorded_at.parse().ok();
         if board.status.is_over() || request.require_odds(changed_at).is_err() {

@@ -25,8 +25,8 @@ impl MeetingChoice {
         venue: Option<&str>,
     ) -> Result<Self, ApiError> {
         let mut meetings = Vec::new();
-        for row in store.scan(&keys::meetings_of(date)) {
-            meetings.push(serde_json::from_slice::<MeetingFacts>(&row?.1)?);
+        for view in store.views(&keys::meetings_of(date))? {
+            meetings.push(serde_json::from_slice::<MeetingFacts>(&view)?);
         }
         if meetings.is_empty() {
             let zone = &app.clock.zone;
@@ -117,9 +117,7 @@ pub(super) fn races_of_meeting(
     let date = request.date()?;
     let choice = MeetingChoice::of_request(request, date)?;
     let prefix = views_of(date, &choice.meeting.venue_code);
-    let races = request.store.scan(&prefix);
-    let races = races.map(|row| row.map(|(_, race)| race));
-    let json = choice.object().try_list("races", races)?;
+    let json = choice.object().list("races", request.store.views(&prefix)?);
     Ok(choice.answer(request, json))
 }
 

@@ -130,7 +130,10 @@ fn new_request_id() -> HeaderValue {
     static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let id = KEY.hash_one(COUNT.fetch_add(1, Ordering::Relaxed));
-    let digit = |i: usize| b"0123456789abcdef"[(id >> (60 - 4 * i)) as usize & 0xf];
-    let digits: [u8; 16] = std::array::from_fn(digit);
-    HeaderValue::from_bytes(&digits).expect("hexadecimal digits")
+    HeaderValue::from_bytes(&hexadecimal(id)).expect("hexadecimal digits")
+}
+
+/// The 16 digits of a number.
+pub(super) fn hexadecimal(number: u64) -> [u8; 16] {
+    std::array::from_fn(|i| b"0123456789abcdef"[(number >> (60 - 4 * i)) as usize & 0xf])
 }

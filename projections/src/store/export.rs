@@ -26,7 +26,7 @@ impl Row {
     /// A key and its value; `None` if an earlier row of the key was removed.
     pub fn new(key: String, value: Option<Vec<u8>>) -> Self {
         let hash = (value.as_ref()).map(|value| EntryHash::of(key.as_bytes(), value));
-        let stored = value.map(|value| view::stored(&key, value));
+        let stored = value.map(|value| view::stored(&key, &value));
         Self { key, stored, hash }
     }
 }

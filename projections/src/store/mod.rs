@@ -218,6 +218,14 @@ impl Store {
         self.entries(self.tree.prefix(prefix))
     }
 
+    /// All views under a prefix, without their keys.
+    ///
+    /// # Errors
+    /// As [`Store::get`].
+    pub fn views(&self, prefix: &str) -> StoreResult<Vec<View>> {
+        self.scan(prefix).map(|row| Ok(row?.1)).collect()
+    }
+
     /// All views from one key up to another one, which is excluded.
     pub fn range(
         &self,
@@ -338,11 +346,11 @@ impl Store {
             let hash = |value: &[u8]| EntryHash::of(key.as_bytes(), value);
             let (old, new) = (old.as_deref().map(hash), value.as_deref().map(hash));
             checkpoint.digest.replace(old.as_ref(), new.as_ref());
-            let stored = value.clone().map(|value| view::stored(key, value));
+            let stored = value.as_deref().map(|value| view::stored(key, value));
             batch.push((key.clone(), stored));
             changes.push((key.as_str(), old, new));
         }
-        let value = view::stored(CHECKPOINT, json::render(&checkpoint));
+        let value = view::stored(CHECKPOINT, &json::render(&checkpoint));
         batch.push((CHECKPOINT.to_owned(), Some(value)));
 
         let _no_reader = self.commit_gate.write();

@@ -1,7 +1,9 @@
 //! [`View`]: a value of the store, and the form in which it is stored: with a checksum, and compressed if it is large.
 
+use std::borrow::Cow;
 use std::fmt::Display;
-use std::ops::Deref;
+
+use derive_more::{AsRef, Deref};
 
 use super::{StoreError, StoreResult};
 use crate::keys;
@@ -11,7 +13,9 @@ const CHECKSUM_BYTES: usize = 4;
 
 /// A value of the store, shared with its page cache unless it is stored compressed. Its checksum was right when it was
 /// read.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, AsRef, Deref)]
+#[as_ref(forward)]
+#[deref(forward)]
 pub struct View(sled::IVec);
 
 impl View {
@@ -35,30 +39,14 @@ impl View {
     }
 }
 
-impl Deref for View {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        &self.0
-    }
-}
-
-impl AsRef<[u8]> for View {
-    fn as_ref(&self) -> &[u8] {
-        self
-    }
-}
-
 /// The stored form of a value.
-pub(super) fn stored(key: &str, mut value: Vec<u8>) -> Vec<u8> {
+pub(super) fn stored(key: &str, value: &[u8]) -> Vec<u8> {
     let key = key.as_bytes();
-    if is_compressed(key) {
-        value = lz4_flex::compress_prepend_size(&value);
-    }
-    let checksum = checksum(key, &value);
-    value.reserve_exact(CHECKSUM_BYTES);
-    value.extend_from_slice(&checksum);
-    value
+    let value = match is_compressed(key) {
+        true => lz4_flex::compress_prepend_size(value).into(),
+        false => Cow::Borrowed(value),
+    };
+    [&*value, &checksum(key, &value)].concat()
 }
 
 /// Whether a value is stored compressed: sled writes what it stores about three times, so a store is 8 % smaller.
