@@ -12,38 +12,35 @@ const FIRST: &str =
     "date venue_code venue race_number list position horse_no horse_name pool combination";
 
 /// The names and types of columns, in their order. Lists are text, JSON.
-#[derive(Debug, Clone)]
-pub(super) struct ExportColumns(pub(super) Vec<(String, Type)>);
+pub(super) type ExportColumns = Vec<(String, Type)>;
 
 /// The schemas of fields, by name.
 type SchemaFields<'a> = BTreeMap<String, &'a Value>;
 
-impl ExportColumns {
-    /// The columns of the rows in the answers of a path, as [`RowFields`](crate::http::formats::RowFields) makes them.
-    /// `None` if the document has no such path.
-    pub(super) fn of_rows(document: &Value, path: &str, lists: RowLists) -> Option<Self> {
-        let answer = &document["paths"].get(path)?["get"]["responses"]["200"]["content"];
-        let answer = resolve(document, &answer["application/json"]["schema"]);
-        let mut fields = properties(document, answer)?;
-        for lists in lists {
-            let mut row = fields.clone();
-            row.retain(|name, schema| !is_type(schema, "array") && !OF_PAGE.contains(&&**name));
-            if lists.len() > 1 {
-                row.insert(LIST.to_owned(), &Value::Null);
-            }
-            for list in lists.iter().filter_map(|list| fields.get(*list)) {
-                row.extend(properties(document, resolve(document, &list["items"]))?);
-            }
-            fields = row;
+/// The columns of the rows in the answers of a path, as [`RowFields`](crate::http::formats::RowFields) makes them.
+/// `None` if the document has no such path.
+pub(super) fn columns_of(document: &Value, path: &str, lists: RowLists) -> Option<ExportColumns> {
+    let answer = &document["paths"].get(path)?["get"]["responses"]["200"]["content"];
+    let answer = resolve(document, &answer["application/json"]["schema"]);
+    let mut fields = properties(document, answer)?;
+    for lists in lists {
+        let mut row = fields.clone();
+        row.retain(|name, schema| !is_type(schema, "array") && !OF_PAGE.contains(&&**name));
+        if lists.len() > 1 {
+            row.insert(LIST.to_owned(), &Value::Null);
         }
-        let mut columns = flatten(document, &fields);
-        let rank = |name: &String| FIRST.split(' ').position(|first| first == name);
-        columns.sort_by_key(|(name, _)| (rank(name).unwrap_or(usize::MAX), name.clone()));
-        Some(Self(columns))
+        for list in lists.iter().filter_map(|list| fields.get(*list)) {
+            row.extend(properties(document, resolve(document, &list["items"]))?);
+        }
+        fields = row;
     }
+    let mut columns = flatten(document, &fields);
+    let rank = |name: &String| FIRST.split(' ').position(|first| first == name);
+    columns.sort_by_key(|(name, _)| (rank(name).unwrap_or(usize::MAX), name.clone()));
+    Some(columns)
 }
 
-fn flatten(document: &Value, fields: &SchemaFields<'_>) -> Vec<(String, Type)> {
+fn flatten(document: &Value, fields: &SchemaFields<'_>) -> ExportColumns {
     let mut columns = Vec::new();
     for (name, schema) in fields {
         if let Some(nested) = properties(document, schema) {

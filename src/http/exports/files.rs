@@ -86,9 +86,11 @@ impl ExportFile {
         let mut hasher = blake3::Hasher::new();
         io::Seek::rewind(&mut file)?;
         hasher.update_reader(&file)?;
+        let mut hash = [0; 8];
+        hasher.finalize_xof().fill(&mut hash);
         Ok(Self {
             bytes: hasher.count(),
-            tag: EntityTag::of_hash(hasher.finalize()),
+            tag: EntityTag::of_hash(u64::from_be_bytes(hash)),
             file,
         })
     }

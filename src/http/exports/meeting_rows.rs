@@ -12,7 +12,7 @@ use projections::{View, keys};
 use serde::Deserialize;
 use strum::IntoEnumIterator;
 
-use super::columns::ExportColumns;
+use super::columns::{ExportColumns, columns_of};
 use super::kind::ExportKind;
 use super::row_file::RowFile;
 use crate::http::descriptions::openapi;
@@ -25,7 +25,7 @@ static COLUMNS: LazyLock<BTreeMap<ExportKind, ExportColumns>> = LazyLock::new(||
     let document = openapi();
     let columns = |kind: ExportKind| {
         let (path, lists) = kind.source();
-        let columns = ExportColumns::of_rows(&document, path, lists);
+        let columns = columns_of(&document, path, lists);
         (kind, columns.expect("the document has the path"))
     };
     ExportKind::iter().map(columns).collect()

@@ -24,8 +24,8 @@ pub(super) struct ParquetRows {
 }
 
 impl ParquetRows {
-    pub(super) fn new(file: BufWriter<File>, columns: &ExportColumns) -> anyhow::Result<Self> {
-        let fields = columns.0.iter().map(|(name, of)| match of {
+    pub(super) fn new(file: BufWriter<File>, columns: &[(String, Type)]) -> anyhow::Result<Self> {
+        let fields = columns.iter().map(|(name, of)| match of {
             Type::BYTE_ARRAY => format!("OPTIONAL BYTE_ARRAY {name} (UTF8);"),
             of => format!("OPTIONAL {of:?} {name};"),
         });
@@ -34,8 +34,8 @@ impl ParquetRows {
         let properties = WriterProperties::builder().set_compression(Compression::SNAPPY);
         Ok(Self {
             writer: SerializedFileWriter::new(file, schema, Arc::new(properties.build()))?,
-            columns: columns.clone(),
-            group: vec![Vec::new(); columns.0.len()],
+            columns: columns.to_vec(),
+            group: vec![Vec::new(); columns.len()],
         })
     }
 
@@ -52,7 +52,7 @@ impl ParquetRows {
 
     fn write_group(&mut self) -> anyhow::Result<()> {
         let mut writer = self.writer.next_row_group()?;
-        for ((name, of), texts) in self.columns.0.iter().zip(&mut self.group) {
+        for ((name, of), texts) in self.columns.iter().zip(&mut self.group) {
             let column = writer.next_column()?.context("more columns than fields")?;
             match of {
                 Type::INT64 => write::<Int64Type>(column, texts, |text| text.parse().ok()),

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 
-use super::columns::ExportColumns;
+use parquet::basic::Type;
+
 use super::parquet_rows::ParquetRows;
 use crate::http::formats::{BodyFormat, RowFields};
 
@@ -24,10 +25,10 @@ impl RowFile {
     pub(super) fn create(
         file: File,
         format: BodyFormat,
-        columns: &ExportColumns,
+        columns: &[(String, Type)],
     ) -> anyhow::Result<Self> {
         let file = BufWriter::new(file);
-        let names = columns.0.iter().map(|(name, _)| name);
+        let names = columns.iter().map(|(name, _)| name);
         let indices = names.clone().cloned().zip(0..).collect();
         let writer = match format {
             BodyFormat::Parquet => RowWriter::Parquet(Box::new(ParquetRows::new(file, columns)?)),
