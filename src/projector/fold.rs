@@ -114,12 +114,18 @@ impl RunningFold {
         });
         let store = Arc::clone(&views.store);
         Ok(Self {
-            projection: Projection::new(store, state.identity.clone()).with_yield(pause),
+            projection: Projection::new(store, state.identity.clone()),
             name: views.name.clone(),
             rest: None,
             batches,
             _reading: AbortOnDropHandle::new(reading),
         })
+    }
+
+    /// The fold of a store that is served from now on.
+    pub(super) fn served(mut self) -> Self {
+        self.projection = self.projection.with_readers(pause);
+        self
     }
 
     pub(super) fn checkpoint(&self) -> &Checkpoint {

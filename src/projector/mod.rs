@@ -223,7 +223,7 @@ impl Projector {
         let mut live = match self.views.read_current() {
             Some(current) if self.replace.is_none() && current.schema == SCHEMA_VERSION => {
                 self.announce_stored(&current.store).await;
-                RunningFold::resume(&self.log, &current, &state)?
+                RunningFold::resume(&self.log, &current, &state)?.served()
             }
             _ => self.build(&state).await?,
         };

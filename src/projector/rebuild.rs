@@ -150,7 +150,7 @@ impl Candidate {
         // Before the progress ends, so that nobody sees a rebuild that has neither failed nor succeeded.
         let status = &self.progress.0;
         status.send_modify(|status| status.rebuilds += u64::from(status.phase == Phase::Live));
-        Ok(self.fold)
+        Ok(self.fold.served())
     }
 }
 

@@ -155,7 +155,7 @@ static RESTS: AtomicUsize = AtomicUsize::new(0);
 /// How often readers have their turn in a step of 200 messages.
 fn rests(live: bool, message: impl Fn(u64) -> (String, Vec<u8>)) -> usize {
     let folder = tempfile::tempdir().expect("a folder");
-    let mut projection = open(folder.path()).with_yield(|| {
+    let mut projection = open(folder.path()).with_readers(|| {
         RESTS.fetch_add(1, Ordering::Relaxed);
     });
     let messages: Vec<OwnedMessage> = (1..=200)
