@@ -117,8 +117,8 @@ impl Projection {
         part
     }
 
-    /// Makes smaller commits from now on, because the store has readers. The function is called between two commits of a
-    /// live step, to give them time.
+    /// Makes smaller commits from now on, because the store has readers. The function is called between two commits of
+    /// a live step, to give them time.
     pub fn with_readers(mut self, yield_to_readers: fn()) -> Self {
         self.yield_to_readers = Some(yield_to_readers);
         self
