@@ -16,7 +16,7 @@ use crate::{Announcement, Checkpoint, ClockStep, LogIdentity, Store, StoredMessa
 pub const BATCH_MESSAGES_MAX: usize = 5_000;
 
 /// The size of a commit, in keys, while nobody reads the views. The facts of a race are written once for many of them:
-/// eighteen seasons of results are folded in two thirds of the time that commits of 500 keys take.
+/// eighteen seasons of results are folded in three quarters of the time that commits of 500 keys take.
 const UNREAD_COMMIT_KEYS: usize = 10_000;
 
 /// The size of a commit, in keys, while older views are served. sled blocks all readers while it writes a batch.
@@ -178,7 +178,7 @@ impl Projection {
             self.checkpoint.recorded_at = Some(message.recorded_at);
             if self.changes.keys >= keys_per_commit {
                 self.commit()?;
-                if let (true, Some(yield_to_readers)) = (live, self.yield_to_readers) {
+                if live && let Some(yield_to_readers) = self.yield_to_readers {
                     yield_to_readers();
                 }
             }

@@ -8,7 +8,7 @@ use rapidhash::v3::rapidhash_v3;
 
 use super::trace::hexadecimal;
 
-/// A weak entity tag, because the same body may be sent compressed: its rapidhash (version 3), which takes a tenth of
+/// A weak entity tag, because the same body may be sent compressed: its rapidhash (version 3), which takes a fifth of
 /// the instructions of BLAKE3.
 #[derive(Debug, Clone)]
 pub(super) struct EntityTag(HeaderValue);

@@ -64,7 +64,7 @@ mod tests {
     use askama::Template;
     use events::Text;
 
-    use super::{Html, Plain};
+    use super::{Html, LINE_CHARS_MAX, Plain};
     use crate::accounts::{Actor, Change, KeyId, MailContent, now};
     use crate::mail::text::MailText;
     use crate::public_url::PublicUrl;
@@ -82,6 +82,24 @@ mod tests {
             Plain { mail }.render().expect("text"),
             Html { mail }.render().expect("text"),
         ]
+    }
+
+    #[test]
+    fn lines_are_as_long_as_they_may_be() {
+        let url = PublicUrl::parse("https://racing.example").expect("an address");
+        let mail = MailText::new(&MailContent::Approved, (&text("free"), now()), &url, None);
+        let wrap = |paragraph: &str| Plain { mail: &mail }.wrapped(paragraph);
+        let words = "a bb ccc dddd eeeee ffffff ggggggg hhhhhhhh iiiiiiiii jjjjjjjjjj ".repeat(5);
+        let wrapped = wrap(words.trim_end());
+        assert_eq!(wrapped.replace('\n', " "), words.trim_end());
+        let lines: Vec<_> = wrapped.lines().collect();
+        assert!(lines.iter().all(|line| line.len() <= LINE_CHARS_MAX));
+        for (line, next) in lines.iter().zip(&lines[1..]) {
+            let word = next.split(' ').next().expect("a word");
+            assert!(line.len() + 1 + word.len() > LINE_CHARS_MAX, "{wrapped}");
+        }
+        let long = "x".repeat(200);
+        assert_eq!(wrap(&format!("a {long} b")), format!("a\n{long}\nb"));
     }
 
     #[test]
