@@ -1,15 +1,16 @@
-"""Live odds to many WebSocket clients, compared with nats-server's WebSocket gateway and the same messages, and
-with a loop that writes them."""
+"""Live odds to many WebSocket clients, compared with nats-server's WebSocket gateway and the same messages, with
+uWebSockets, and with a loop that writes them."""
 
 import datetime
 import json
+import pathlib
 import resource
 import shutil
 import subprocess
 import uuid
 
-from common import BenchError, Figures, free_port, issue_key, log, nats_server, programs, run_json, start_nats, start_railbird, stop
-from common import version, wait_for_port
+from common import ROOT, BenchError, Figures, free_port, issue_key, log, nats_server, programs, run_json, script, start_nats, start_railbird
+from common import stop, version, wait_for_port
 
 FULL = {"clients": [200, 5_000, 10_000], "idle_seconds": 8, "seconds": 6}
 SMALL = {"clients": [200, 1_000], "idle_seconds": 2, "seconds": 2}
@@ -35,6 +36,18 @@ RUNNERS = 12
 GATEWAY = 'websocket { listen: "127.0.0.1:-1", no_tls: true }'
 
 
+# Bun's WebSocket server is uWebSockets, as a program that package registries have.
+UWEBSOCKETS = "bench/uwebsockets"
+
+
+def bun():
+    packages = pathlib.Path(script("node-packages", UWEBSOCKETS))
+    found = list(packages.glob("@oven/bun-linux-*/bin/bun"))
+    if not found:
+        raise BenchError(f"{UWEBSOCKETS}/package.json has no Bun for this machine")
+    return found[0]
+
+
 def allow_files(clients):
     """Raises the limit of open files for this process and its children."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -50,6 +63,7 @@ class Fanout:
         self.bench = bench
         self.size = size
         self.nats = nats_server()
+        self.bun = bun()
         self.railbird, self.load = programs(folder)
         self.text = None
 
@@ -105,16 +119,27 @@ class Fanout:
         finally:
             stop(nats)
 
+    def measure_uwebsockets(self, clients):
+        """Each message of NATS is published to all sockets by uWebSockets."""
+        peer = ROOT / UWEBSOCKETS / "peer.mjs"
+        return self.measure_relay(clients, "uwebsockets", lambda nats, port: [self.bun, peer, nats.rsplit(":", 1)[1], port])
+
     def measure_loop(self, clients):
         """The limit: each message of NATS is written to each socket in a loop."""
-        nats, addresses = start_nats(self.bench, self.nats, "loop")
+        return self.measure_relay(clients, "loop", lambda nats, port: [self.load, "--nats", nats, "write-loop", "--ws", f"127.0.0.1:{port}"])
+
+    def measure_relay(self, clients, name, command):
+        """Measures a program that passes on what it receives from NATS. `command` gets the URL of NATS and a port."""
+        nats, addresses = start_nats(self.bench, self.nats, name)
         port = free_port()
-        loop = self.bench.start("write-loop", [self.load, "--nats", addresses["nats"], "write-loop", "--ws", f"127.0.0.1:{port}"])
-        wait_for_port(self.bench, loop, port)
+        relay = self.bench.start(f"{name}-relay", command(addresses["nats"], port))
         try:
-            return self.run(addresses["nats"], "loop", f"127.0.0.1:{port}", clients, {"loop": loop}, "--text", self.text)
+            wait_for_port(self.bench, relay, port)
+            measured = self.run(addresses["nats"], "loop", f"127.0.0.1:{port}", clients, {name: relay}, "--text", self.text)
+            self.bench.check(relay)
+            return measured
         finally:
-            stop(loop)
+            stop(relay)
             stop(nats)
 
     def run(self, url, server, websocket, clients, processes, *options):
@@ -126,7 +151,7 @@ class Fanout:
             command += ["--window", WINDOW, "--idle-seconds", 0 if "--one-race" in options else self.size["idle_seconds"]]
         measured = run_json(command)
         if measured["gaps"] or measured["conflated"]:
-            raise BenchError(f"{server} left out messages: {measured['gaps']} gaps, {measured['conflated']} conflated")
+            raise BenchError(f"{next(iter(processes))} left out messages: {measured['gaps']} gaps, {measured['conflated']} conflated")
         return measured
 
 
@@ -206,15 +231,19 @@ def measure(bench, size, runs, folder):
             add_figures(figures, run, f"{clients}_one_race", one_race, idle=False)
             gateway = fanout.measure_gateway(clients)
             add_figures(figures, run, f"{clients}_nats", gateway)
+            add_figures(figures, run, f"{clients}_uwebsockets", fanout.measure_uwebsockets(clients), idle=False)
             add_figures(figures, run, f"{clients}_loop", fanout.measure_loop(clients), idle=False)
         if clients == KINDS_CLIENTS:
             add_kinds(figures, fanout, runs)
         aims = {"deliveries_per_s": ">= 8", "cpu": "<= 0.125", "p99_ms": "<= 0.5"} if clients == 5_000 else {}
         for figure in ("deliveries_per_s", "cpu", f"cpu_at_{RATE}", "p50_ms", "p99_ms", "idle_kib"):
             figures.ratio(f"{clients}_{figure}", f"{clients}_railbird_{figure}", f"{clients}_nats_{figure}", aims.get(figure, ""))
-        # Without nats-server, which stores for railbird what it only passes on to the loop.
-        for figure in ("cpu", f"cpu_at_{RATE}"):
-            figures.ratio(f"{clients}_{figure}_to_loop", f"{clients}_railbird_own_{figure}", f"{clients}_loop_{figure}", "<= 1.15")
+        # Without nats-server, which stores for railbird what it only passes on to uWebSockets and the loop.
+        for peer, aim in (("uwebsockets", "<= 1"), ("loop", "<= 1.15")):
+            for figure in ("cpu", f"cpu_at_{RATE}"):
+                figures.ratio(f"{clients}_{figure}_to_{peer}", f"{clients}_railbird_own_{figure}", f"{clients}_{peer}_{figure}", aim)
+        for figure, aim in (("deliveries_per_s", ""), ("p50_ms", ""), ("p99_ms", "<= 1")):
+            figures.ratio(f"{clients}_{figure}_to_uwebsockets", f"{clients}_railbird_{figure}", f"{clients}_uwebsockets_{figure}", aim)
         for figure in (f"{prefix}{figure}" for prefix in ("", "own_", "fan_out_") for figure in ("cpu", f"cpu_at_{RATE}")):
             figures.ratio(f"{clients}_one_race_{figure}", f"{clients}_one_race_{figure}", f"{clients}_railbird_{figure}")
     figures.facts |= {
@@ -222,5 +251,6 @@ def measure(bench, size, runs, folder):
         "nats_message_bytes": round(gateway["bytes_per_message"]),
         "window": WINDOW,
         "nats_server": version([fanout.nats, "--version"]),
+        "bun": version([fanout.bun, "--version"]),
     }
     return figures
