@@ -36,11 +36,11 @@ RUNNERS = 12
 GATEWAY = 'websocket { listen: "127.0.0.1:-1", no_tls: true }'
 
 
-# Bun's WebSocket server is uWebSockets, as a program that package registries have.
+# The WebSocket server of Bun is uWebSockets, in C++.
 UWEBSOCKETS = "bench/uwebsockets"
 
 
-def bun():
+def find_bun():
     packages = pathlib.Path(script("node-packages", UWEBSOCKETS))
     found = list(packages.glob("@oven/bun-linux-*/bin/bun"))
     if not found:
@@ -63,7 +63,6 @@ class Fanout:
         self.bench = bench
         self.size = size
         self.nats = nats_server()
-        self.bun = bun()
         self.railbird, self.load = programs(folder)
         self.text = None
 
@@ -119,10 +118,10 @@ class Fanout:
         finally:
             stop(nats)
 
-    def measure_uwebsockets(self, clients):
+    def measure_uwebsockets(self, clients, bun):
         """Each message of NATS is published to all sockets by uWebSockets."""
         peer = ROOT / UWEBSOCKETS / "peer.mjs"
-        return self.measure_relay(clients, "uwebsockets", lambda nats, port: [self.bun, peer, nats.rsplit(":", 1)[1], port])
+        return self.measure_relay(clients, "uwebsockets", lambda nats, port: [bun, peer, nats.rsplit(":", 1)[1], port])
 
     def measure_loop(self, clients):
         """The limit: each message of NATS is written to each socket in a loop."""
@@ -222,6 +221,7 @@ def add_kinds(figures, fanout, runs):
 
 def measure(bench, size, runs, folder):
     allow_files(max(size["clients"]))
+    bun = find_bun()
     fanout = Fanout(bench, size, folder)
     figures = Figures()
     for clients in size["clients"]:
@@ -231,7 +231,7 @@ def measure(bench, size, runs, folder):
             add_figures(figures, run, f"{clients}_one_race", one_race, idle=False)
             gateway = fanout.measure_gateway(clients)
             add_figures(figures, run, f"{clients}_nats", gateway)
-            add_figures(figures, run, f"{clients}_uwebsockets", fanout.measure_uwebsockets(clients), idle=False)
+            add_figures(figures, run, f"{clients}_uwebsockets", fanout.measure_uwebsockets(clients, bun), idle=False)
             add_figures(figures, run, f"{clients}_loop", fanout.measure_loop(clients), idle=False)
         if clients == KINDS_CLIENTS:
             add_kinds(figures, fanout, runs)
@@ -251,6 +251,6 @@ def measure(bench, size, runs, folder):
         "nats_message_bytes": round(gateway["bytes_per_message"]),
         "window": WINDOW,
         "nats_server": version([fanout.nats, "--version"]),
-        "bun": version([fanout.bun, "--version"]),
+        "bun": version([bun, "--version"]),
     }
     return figures
