@@ -12,7 +12,7 @@ import uuid
 from common import ROOT, BenchError, Figures, free_port, issue_key, log, nats_server, programs, run_json, script, start_nats, start_railbird
 from common import stop, version, wait_for_port
 
-FULL = {"clients": [200, 5_000, 10_000], "idle_seconds": 8, "seconds": 6}
+FULL = {"clients": [200, 5_000], "idle_seconds": 6, "seconds": 6}
 SMALL = {"clients": [200, 1_000], "idle_seconds": 2, "seconds": 2}
 
 RATE = 50

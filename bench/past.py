@@ -15,7 +15,7 @@ import uuid
 from common import BenchError, Figures, issue_key, log, nats_server, programs, run_json, start_nats, start_railbird, stop, version
 from fanout import SPARE_FILES, Fanout, allow_files
 
-FULL = {"short_events": 200_000, "long_events": 2_000_000, "answers": 300, "clients": 1_000, "replays": 100, "recorded_seconds": 60, "seconds": 8}
+FULL = {"short_events": 200_000, "long_events": 1_000_000, "answers": 300, "clients": 1_000, "replays": 100, "recorded_seconds": 60, "seconds": 8}
 SMALL = {"short_events": 2_500, "long_events": 25_000, "answers": 50, "clients": 200, "replays": 20, "recorded_seconds": 10, "seconds": 2}
 
 DATE = "2025-11-22"

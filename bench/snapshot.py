@@ -9,7 +9,7 @@ import threading
 from common import BenchError, Figures, get, issue_key, live_p99, log, metric, nats_server, programs, run_json
 from common import start_nats, start_railbird, stop, version
 
-FULL = {"events": 2_000_000, "seconds": 20}
+FULL = {"events": 1_000_000, "seconds": 20}
 SMALL = {"events": 250_000, "seconds": 4}
 
 # Each snapshot is asked for.

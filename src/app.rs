@@ -143,6 +143,7 @@ pub struct Service {
     use_log: UseLog,
     /// The threads of the tasks that follow the log.
     log_runtime: DetachedRuntime,
+    _background: DetachedRuntime,
     shutdown: Shutdown,
 }
 
@@ -212,6 +213,7 @@ impl Service {
         Ok(Self {
             tasks: start.tasks,
             log_runtime: start.log_runtime,
+            _background: start.background,
             admin_access: (Arc::new(config.admin_access), config.admin.ip()),
             http,
             admin,
@@ -306,6 +308,8 @@ struct Start<'a> {
     tasks: Supervisor,
     /// The threads that read the log.
     log_runtime: DetachedRuntime,
+    /// The threads that rebuild views.
+    background: DetachedRuntime,
 }
 
 /// The log, by three connections. Messages of feeders may close the one on which they are read, and must not delay a
@@ -325,6 +329,7 @@ impl<'a> Start<'a> {
             shutdown,
             tasks: Supervisor::default(),
             log_runtime: DetachedRuntime::start("log", LOG_THREADS)?,
+            background: DetachedRuntime::start_in_background("rebuild")?,
         })
     }
 
@@ -374,6 +379,7 @@ impl<'a> Start<'a> {
             feed.clone(),
             announcer,
             self.config.snapshot_secret.clone(),
+            self.background.handle().clone(),
         );
         self.spawn("projector", task.run());
         let log = &logs.events;

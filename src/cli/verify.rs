@@ -168,10 +168,13 @@ async fn fold(log: &Log, found: &ViewsDigest, folder: &Path) -> anyhow::Result<A
     }
     let store = Arc::new(Store::open(folder)?);
     let mut projection = Projection::new(Arc::clone(&store), state.identity.clone());
-    let mut reader = log.reader(RACING, ReadPosition::start_of(&state));
+    let mut batches = log.reader(RACING, ReadPosition::start_of(&state)).ahead();
     let mut progress = Progress::new("folding", found.seq);
     while projection.checkpoint().seq < found.seq {
-        let batch = reader.next().await?;
+        let batch = batches
+            .next()
+            .await
+            .context("the reader of the log ended")??;
         let messages = batch.messages.iter();
         let wanted = messages.take_while(|message| message.seq <= found.seq);
         projection.step(wanted.map(LogMessage::as_message), false)?;

@@ -31,7 +31,7 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(3);
 /// seconds.
 const CHECK_INTERVAL_BEHIND: Duration = Duration::from_secs(1);
 /// The payload bytes that end a batch.
-const BATCH_BYTES_MAX: usize = 8 * 1024 * 1024;
+pub(super) const BATCH_BYTES_MAX: usize = 8 * 1024 * 1024;
 const SINGLE_READS_CONCURRENT: usize = 32;
 /// For how long all messages are read one by one where no consumer can be created. A cluster elects the leader that
 /// creates them in a few seconds, and the one of the stream may be there meanwhile.

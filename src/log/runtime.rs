@@ -5,10 +5,14 @@
 use std::time::Duration;
 use std::{io, thread};
 
+use rustix::process::setpriority_process;
 use tokio::runtime::{Builder, Handle, Runtime};
 
 /// Threads for reading and folding: the client library parses messages on one while the other collects batches.
 pub const LOG_THREADS: usize = 2;
+
+/// The nice value of work in the background: where the CPU is short, it gets a tenth of what another thread gets.
+const BACKGROUND_NICE: i32 = 10;
 
 /// A tokio runtime that may be dropped anywhere, also in async code: it ends without waiting for its tasks.
 #[derive(Debug)]
@@ -23,6 +27,22 @@ impl DetachedRuntime {
         let mut builder = Builder::new_multi_thread();
         let named = builder.worker_threads(threads).thread_name(thread_name);
         Ok(Self(Some(build_blocking(named)?)))
+    }
+
+    /// Starts a thread of this name that gives way to all others, as do its threads for work that blocks.
+    ///
+    /// # Errors
+    /// As [`DetachedRuntime::start`].
+    pub fn start_in_background(thread_name: &str) -> io::Result<Self> {
+        let mut builder = Builder::new_multi_thread();
+        let named = builder.worker_threads(1).thread_name(thread_name);
+        // In Linux each thread has a priority of its own.
+        let giving_way = named.on_thread_start(|| {
+            if let Err(error) = setpriority_process(None, BACKGROUND_NICE) {
+                tracing::warn!(%error, "a thread cannot lower its priority");
+            }
+        });
+        Ok(Self(Some(build_blocking(giving_way)?)))
     }
 
     /// Builds one with timers and sockets.

@@ -15,7 +15,6 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use futures::{FutureExt, Stream, StreamExt};
-use projections::BATCH_MESSAGES_MAX;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio_util::task::AbortOnDropHandle;
@@ -31,6 +30,10 @@ const HEARTBEAT: Duration = Duration::from_secs(1);
 const PULL_EXPIRES: Duration = Duration::from_secs(30);
 /// How long the server keeps a consumer without a pull request.
 const INACTIVE_THRESHOLD: Duration = Duration::from_secs(30);
+/// The messages of one pull request; the next one is sent when half of them have arrived. They stand before those of all
+/// other consumers at the server, which has one queue for a stream: with 5,000, the p99 of live odds beside a reader of
+/// the whole log was 48 ms, with 500 it is 10 ms.
+const PULL_MESSAGES_MAX: usize = 500;
 /// The bytes of one pull request. The next one is sent when half of them have arrived. The server ends a connection
 /// that has 64 MB to read, and up to five readers share one. A message that is larger stalls the consumer, and is then
 /// read without one.
@@ -184,7 +187,7 @@ impl Server {
         let pending = consumer.cached_info().num_pending;
         let arriving = consumer
             .stream()
-            .max_messages_per_batch(BATCH_MESSAGES_MAX)
+            .max_messages_per_batch(PULL_MESSAGES_MAX)
             .max_bytes_per_batch(PULL_BYTES_MAX)
             .heartbeat(HEARTBEAT)
             .expires(PULL_EXPIRES)

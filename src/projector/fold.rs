@@ -9,17 +9,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use projections::{Checkpoint, Projection, Step, Store, StoreError};
-use tokio::sync::mpsc;
-use tokio_util::task::AbortOnDropHandle;
 use tracing::Span;
 
 use super::status::FoldFailure;
 use super::views::NamedStore;
-use crate::log::{Batch, Log, LogMessage, LogReplaced, LogState, RACING, ReadPosition};
+use crate::log::{Batch, Log, LogMessage, LogReplaced, LogState, RACING, ReadAhead, ReadPosition};
 use crate::task;
-
-/// Batches that are read ahead of the fold.
-const BATCHES_AHEAD: usize = 2;
 
 /// The pause between two commits: long enough for a thread to wake up on a busy machine. It slows down only a log whose
 /// batches touch many views.
@@ -80,8 +75,7 @@ pub(super) struct RunningFold {
     pub(super) name: String,
     /// The end of a batch of which only the beginning was wanted.
     pub(super) rest: Option<Batch>,
-    batches: mpsc::Receiver<Result<Batch, LogReplaced>>,
-    _reading: AbortOnDropHandle<()>,
+    batches: ReadAhead,
 }
 
 impl RunningFold {
@@ -101,30 +95,26 @@ impl RunningFold {
             Some(checkpoint) => ReadPosition::from(checkpoint),
             None => ReadPosition::start_of(state),
         };
-        let mut reader = log.reader(RACING, position);
-        let (sender, batches) = mpsc::channel(BATCHES_AHEAD);
-        let reading = task::spawn(async move {
-            loop {
-                let batch = reader.next().await;
-                let is_last = batch.is_err();
-                if sender.send(batch).await.is_err() || is_last {
-                    return;
-                }
-            }
-        });
         let store = Arc::clone(&views.store);
         Ok(Self {
             projection: Projection::new(store, state.identity.clone()),
             name: views.name.clone(),
             rest: None,
-            batches,
-            _reading: AbortOnDropHandle::new(reading),
+            batches: log.reader(RACING, position).ahead(),
         })
     }
 
     /// The fold of a store that is served from now on.
     pub(super) fn served(mut self) -> Self {
         self.projection = self.projection.with_readers(pause);
+        self
+    }
+
+    /// Reads on another connection from now on.
+    pub(super) fn read_on(mut self, log: &Log) -> Self {
+        let position = self.checkpoint().clone().into();
+        self.batches = log.reader(RACING, position).ahead();
+        self.rest = None;
         self
     }
 
@@ -145,7 +135,7 @@ impl RunningFold {
         if let Some(rest) = self.rest.take() {
             return Ok(rest);
         }
-        let batch = self.batches.recv().await;
+        let batch = self.batches.next().await;
         Ok(batch.ok_or(FoldError::ReaderEnded)??)
     }
 
@@ -231,11 +221,9 @@ mod testing {
     use std::sync::Arc;
 
     use projections::{LogIdentity, Projection, Store};
-    use tokio::sync::mpsc;
-    use tokio_util::task::AbortOnDropHandle;
 
     use super::RunningFold;
-    use crate::log::Batch;
+    use crate::log::{Batch, ReadAhead};
 
     impl RunningFold {
         /// A fold of these batches into an empty store.
@@ -244,19 +232,11 @@ mod testing {
             identity: LogIdentity,
             all: Vec<Batch>,
         ) -> Self {
-            let (sender, batches) = mpsc::channel(all.len());
-            for batch in all {
-                sender.try_send(Ok(batch)).expect("room for all");
-            }
             Self {
                 projection: Projection::new(store, identity),
                 name: String::new(),
                 rest: None,
-                batches,
-                // Keeps the channel open, as a log does that has no more messages.
-                _reading: AbortOnDropHandle::new(tokio::spawn(
-                    async move { sender.closed().await },
-                )),
+                batches: ReadAhead::of(all),
             }
         }
     }

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use projections::{ClockStep, SCHEMA_VERSION, Store, StoreError, open_races, rejections};
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::task::AbortOnDropHandle;
@@ -28,7 +29,7 @@ use crate::feed::replay::replay;
 use crate::feed::{EventTime, Feed, Replayed};
 use crate::log::{Batch, Continuity, Log, LogState, RACING, ReadPosition};
 use crate::metrics;
-use crate::task::{spawn, spawn_blocking};
+use crate::task::{spawn_blocking, spawn_on};
 
 /// The wait before the log or the disk is tried again.
 const RETRY: Duration = Duration::from_millis(500);
@@ -60,6 +61,8 @@ pub struct Projector {
     accepted: Option<LogState>,
     /// When damaged views may be rebuilt.
     heal_at: Instant,
+    /// The threads that rebuild views beside the live ones.
+    background: Handle,
 }
 
 /// The interface of a projector to the rest of the service.
@@ -86,6 +89,7 @@ impl Projector {
         feed: Feed,
         announcer: Announcer,
         snapshot_secret: Option<SnapshotSecret>,
+        background: Handle,
     ) -> (Self, ProjectorHandle) {
         let (status, status_receiver) = watch::channel(Status::default());
         let (request_sender, rebuild_requests) = mpsc::channel(1);
@@ -101,6 +105,7 @@ impl Projector {
             replace: None,
             accepted: None,
             heal_at: Instant::now(),
+            background,
         };
         let handle = ProjectorHandle {
             status: status_receiver,
@@ -287,7 +292,7 @@ impl Projector {
         self.announce_stored(new.store()).await;
         let new = new.reach_end(target, &mut self.announcer).await?;
         let freshness = new.freshness.clone();
-        let fold = new.promote(&self.views, reason).await?;
+        let fold = new.promote(&self.views, &self.log, reason).await?;
         self.replace = None;
         let checkpoint = fold.checkpoint();
         self.continuity.note(&checkpoint.clone().into());
@@ -348,10 +353,14 @@ impl Projector {
         // Views that an operator wants rebuilt trust nothing but the log.
         let secret = self.snapshot_secret.clone().filter(|_| is_damaged);
         let status = self.status.clone();
-        let mut building = AbortOnDropHandle::new(spawn(async move {
+        let building = async move {
+            // On one connection, a live message would wait behind all that is pulled of the log.
+            let log = log.connect_again("railbird-rebuild").await;
+            let log = log.map_err(|error| FoldError::Views(error.into()))?;
             let new = Candidate::begin(&views, &log, &state, secret.as_ref(), &status).await?;
             new.reach(target, u64::MAX).await
-        }));
+        };
+        let mut building = AbortOnDropHandle::new(spawn_on(&self.background, building));
         let built = loop {
             tokio::select! {
                 biased;
@@ -413,7 +422,7 @@ impl Projector {
         let seq = live.seq();
         let new = new.reach(seq, seq).await?;
         let freshness = new.freshness.clone();
-        let fold = new.promote(&self.views, None).await?;
+        let fold = new.promote(&self.views, &self.log, None).await?;
         (self.status).send_modify(|status| status.freshness.join(freshness));
         tracing::info!(seq, "the rebuilt views are in force");
         let old = live.checkpoint().digest;

@@ -133,13 +133,14 @@ impl Candidate {
         self.fold.seq()
     }
 
-    /// Puts the store in force, on disk first. Returns its fold.
+    /// Puts the store in force, on disk first. Returns its fold, which reads on the connection of the live views.
     ///
     /// # Errors
     /// Returns [`FoldError::Views`] if it cannot be put in force. Then the old one stays, and nothing is left behind.
     pub(super) async fn promote(
         self,
         views: &Arc<Views>,
+        live: &Log,
         reason: Option<String>,
     ) -> FoldResult<RunningFold> {
         let views = Arc::clone(views);
@@ -150,7 +151,7 @@ impl Candidate {
         // Before the progress ends, so that nobody sees a rebuild that has neither failed nor succeeded.
         let status = &self.progress.0;
         status.send_modify(|status| status.rebuilds += u64::from(status.phase == Phase::Live));
-        Ok(self.fold.served())
+        Ok(self.fold.read_on(live).served())
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use projections::simulated::SimulatedDisk;
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -229,8 +230,14 @@ fn start(
     let (announcer, announcing) = Announcer::new(events.clone(), lease.clone());
     spawn("announcer", Box::pin(announcing));
     let followed = (events.clone(), continuity.clone());
-    let (task, projector) =
-        Projector::new(followed, Arc::clone(&views), feed.clone(), announcer, None);
+    let (task, projector) = Projector::new(
+        followed,
+        Arc::clone(&views),
+        feed.clone(),
+        announcer,
+        None,
+        Handle::current(),
+    );
     spawn("projector", Box::pin(task.run()));
     let (keys, ledger, following) = follow_accounts(log.clone(), continuity.clone(), data);
     spawn("keys", following);
