@@ -244,13 +244,8 @@ fn start(
     let status = projector.status.clone();
     let zero = Duration::ZERO;
     let (_, lag) = LagWatch::new(events.clone(), replica.into(), None, zero, status.clone());
-    let (_, snapshots) = SnapshotWriter::new(
-        events.clone(),
-        Arc::clone(&views),
-        status.clone(),
-        None,
-        zero,
-    );
+    let read = Arc::clone(&views);
+    let (_, snapshots) = SnapshotWriter::new(events.clone(), read, status.clone(), None, zero);
     let health = Health {
         monitor: FeedMonitor::new(status, events.connection()),
         feed,
