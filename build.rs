@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use utoipa_swagger_ui_vendored::SWAGGER_UI_VENDORED;
+use walkdir::WalkDir;
 use zip::ZipArchive;
 
 /// The variable with the commit, for this script and for the program.
@@ -37,12 +38,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rustc-env={REVISION}={}", revision());
     let out = PathBuf::from(std::env::var("OUT_DIR")?);
     let root = PathBuf::from(std::env::var("CARGO_MANIFEST_DIR")?);
-    let mut paths = Vec::new();
-    collect(&root.join(FOLDER), &mut paths)?;
     let mut files = vec![("railbird.js".to_owned(), root.join(CLIENT))];
-    for path in paths {
-        let name = path.strip_prefix(root.join(FOLDER))?.display().to_string();
-        files.push((name, path));
+    let folder = root.join(FOLDER);
+    let entries = WalkDir::new(&folder).into_iter();
+    for entry in entries.filter_entry(|entry| !entry.path().ends_with(TEMPLATES)) {
+        let entry = entry?;
+        if entry.file_type().is_file() {
+            let name = entry.path().strip_prefix(&folder)?.display().to_string();
+            files.push((name, entry.into_path()));
+        }
     }
     files.extend(unpack_swagger_ui(&out)?);
     files.sort();
@@ -87,21 +91,6 @@ fn git(args: &[&str]) -> Option<String> {
     let output = Command::new("git").args(args).output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
     output.status.success().then(|| text.trim().to_owned())
-}
-
-fn collect(folder: &Path, paths: &mut Vec<PathBuf>) -> Result<(), Box<dyn Error>> {
-    for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.ends_with(TEMPLATES) {
-            continue;
-        }
-        if path.is_dir() {
-            collect(&path, paths)?
-        } else {
-            paths.push(path)
-        }
-    }
-    Ok(())
 }
 
 /// Unpacks Swagger UI. Returns the name and the path of each file.

@@ -8,13 +8,13 @@
 //! | `atomic_file` | files that a crash leaves whole | |
 //! | [`clock`] | the racing day in the configured time zone, and the time that also runs in a suspend | |
 //! | [`limits`] | plans, rate limits and network addresses | |
-//! | [`public_url`] | where people find the service | |
+//! | [`public_url`] | where people find the service, and which hosts are this machine | |
 //! | [`shutdown`] | the signal that ends every loop of the service | |
 //! | [`supervisor`] | the tasks of the service | |
 //! | `task` | starts tasks, and work that blocks | |
 //! | [`metrics`] | the Prometheus metrics of the service | `limits` |
 //! | [`tls`] | the certificate of the public address | `metrics` |
-//! | [`log`] | the event log on NATS JetStream: connection, reader, appender | `atomic_file`, `clock`, `metrics`, `task` |
+//! | [`log`] | the event log on NATS JetStream: connection, reader, appender | `atomic_file`, `clock`, `metrics`, `public_url`, `task` |
 //! | [`feed`] | the latest messages of the live channel, encoded once | `log`, `metrics` |
 //! | [`accounts`] | API keys and subscriptions, folded from the stream `ACCOUNTS` | `atomic_file`, `clock`, `limits`, `log`, `metrics`, `task` |
 //! | [`mail`] | mails to subscribers: outbox, templates, transports | `accounts`, `atomic_file`, `log`, `metrics`, `public_url`, `shutdown` |

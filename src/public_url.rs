@@ -1,6 +1,6 @@
 //! [`PublicUrl`]: where people find the service.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use derive_more::Display;
 use url::Url;
@@ -52,6 +52,13 @@ impl PublicUrl {
             None => format!("{self}/account"),
         }
     }
+}
+
+/// Whether a host of a URL is `localhost` or a loopback address.
+pub(crate) fn is_loopback(host: &str) -> bool {
+    let name = host.trim_matches(['[', ']']);
+    let address: Option<IpAddr> = name.parse().ok();
+    name.eq_ignore_ascii_case("localhost") || address.is_some_and(|address| address.is_loopback())
 }
 
 #[cfg(test)]

@@ -22,24 +22,11 @@ impl Signals {
         Self::of(&[SignalKind::interrupt(), SignalKind::terminate()])
     }
 
-    /// Handles also SIGHUP, the end of the terminal: for a program of a terminal, which ends with it.
+    /// Handles these.
     ///
     /// # Errors
     /// As [`Signals::install`].
-    pub fn install_in_terminal() -> io::Result<Self> {
-        let hangup = SignalKind::hangup();
-        Self::of(&[SignalKind::interrupt(), SignalKind::terminate(), hangup])
-    }
-
-    /// Handles SIGHUP alone.
-    ///
-    /// # Errors
-    /// As [`Signals::install`].
-    pub fn install_hangup() -> io::Result<Self> {
-        Self::of(&[SignalKind::hangup()])
-    }
-
-    fn of(kinds: &[SignalKind]) -> io::Result<Self> {
+    pub fn of(kinds: &[SignalKind]) -> io::Result<Self> {
         let signals = kinds.iter().map(|kind| signal(*kind));
         signals.collect::<io::Result<_>>().map(Self)
     }

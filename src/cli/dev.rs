@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
+use tokio::signal::unix::SignalKind;
 use tokio::time::sleep;
 
 use super::checks::Checks;
@@ -48,7 +49,9 @@ pub(super) struct Dev {
 impl Dev {
     pub(super) async fn run(self) -> anyhow::Result<()> {
         keep_files_private();
-        let mut signals = Signals::install_in_terminal()?;
+        // SIGHUP is the end of the terminal, and so of this program.
+        let [interrupt, terminate] = [SignalKind::interrupt(), SignalKind::terminate()];
+        let mut signals = Signals::of(&[interrupt, terminate, SignalKind::hangup()])?;
         let folder = self.data.join("nats");
         let mut nats = tokio::select! {
             nats = NatsServer::start(&folder, self.nats_port) => nats?,

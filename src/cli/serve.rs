@@ -16,6 +16,7 @@ use events::VenueCode;
 use ipnet::IpNet;
 use jiff::SignedDuration;
 use rustix::fs::{Access, access};
+use tokio::signal::unix::SignalKind;
 use tokio::sync::watch;
 
 use super::admin::{ADMIN_DEFAULT, AdminToken};
@@ -344,7 +345,7 @@ impl Serve {
     pub(super) async fn run(self) -> anyhow::Result<()> {
         keep_files_private();
         let mut signals = Signals::install()?;
-        let mut hangups = Signals::install_hangup()?;
+        let mut hangups = Signals::of(&[SignalKind::hangup()])?;
         let mut checks = Checks::default();
         let config = self.config(&mut checks);
         checks.result()?;

@@ -168,13 +168,10 @@ async fn fold(log: &Log, found: &ViewsDigest, folder: &Path) -> anyhow::Result<A
     }
     let store = Arc::new(Store::open(folder)?);
     let mut projection = Projection::new(Arc::clone(&store), state.identity.clone());
-    let mut batches = log.reader(RACING, ReadPosition::start_of(&state)).ahead();
+    let mut reader = log.reader(RACING, ReadPosition::start_of(&state));
     let mut progress = Progress::new("folding", found.seq);
     while projection.checkpoint().seq < found.seq {
-        let batch = batches
-            .next()
-            .await
-            .context("the reader of the log ended")??;
+        let batch = reader.next().await?;
         let messages = batch.messages.iter();
         let wanted = messages.take_while(|message| message.seq <= found.seq);
         projection.step(wanted.map(LogMessage::as_message), false)?;

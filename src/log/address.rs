@@ -9,9 +9,9 @@ use async_nats::rustls::pki_types::pem::{self, PemObject};
 use async_nats::{ConnectOptions, ServerAddr};
 use parking_lot::Mutex;
 use percent_encoding::percent_decode_str;
-use url::Host;
 
 use super::{LogError, LogResult, Replicas};
+use crate::public_url::is_loopback;
 
 /// Where NATS is and how to log in. `Debug` leaves out the URL, for its password.
 #[derive(derive_more::Debug, Clone, Default)]
@@ -63,16 +63,6 @@ impl NatsConfig {
         let login = address.login();
         let hosts = address.hosts();
         Ok(format!("{login} at {hosts}{tls}{replicas}"))
-    }
-}
-
-fn is_loopback(host: &str) -> bool {
-    match Host::parse(host) {
-        Ok(Host::Domain(name)) => name == "localhost",
-        Ok(Host::Ipv4(ip)) => ip.is_loopback(),
-        Ok(Host::Ipv6(ip)) => ip.is_loopback(),
-        // An IPv6 address without its brackets.
-        Err(_) => (host.parse()).is_ok_and(|ip: std::net::IpAddr| ip.is_loopback()),
     }
 }
 

@@ -64,10 +64,6 @@ impl ConnectionStatus {
         self.up = true;
         self.number += 1;
     }
-
-    pub(crate) fn set_down(&mut self) {
-        self.up = false;
-    }
 }
 
 /// How a connection is established, and whether it is established again.
@@ -89,7 +85,7 @@ pub struct Log {
     pub(super) permissions: PublishPermissions,
     pub(super) address: Arc<NatsAddress>,
     name: Arc<str>,
-    mode: ConnectMode,
+    pub(super) mode: ConnectMode,
     /// The client library's tasks for a one-shot connection. A client that does not reconnect ends only with them.
     _runtime: Option<Arc<DetachedRuntime>>,
 }
@@ -363,11 +359,6 @@ impl Log {
         }
     }
 
-    /// Whether this is the connection of a command, which has nothing else to do than to wait for an answer.
-    pub(super) fn is_of_command(&self) -> bool {
-        self.mode == ConnectMode::Now
-    }
-
     /// Whether the server is one of a cluster, as far as the connection has shown.
     pub(crate) fn is_clustered(&self) -> bool {
         self.server.is_clustered()
@@ -420,11 +411,11 @@ fn handle_event(
             }
         }
         Event::Closed => {
-            status.send_modify(ConnectionStatus::set_down);
+            status.send_modify(|status| status.up = false);
             tracing::debug!("connection to NATS closed");
         }
         Event::Disconnected => {
-            status.send_modify(ConnectionStatus::set_down);
+            status.send_modify(|status| status.up = false);
             if !is_one_shot {
                 tracing::warn!(name, "disconnected from NATS");
             }

@@ -8,6 +8,7 @@
 //! next messages are first read one by one, without a consumer. Where connections are lost again and again, a feeder
 //! may be publishing such messages all the time: then all messages are read one by one for a while.
 
+use std::mem::take;
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
@@ -31,7 +32,7 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(3);
 /// seconds.
 const CHECK_INTERVAL_BEHIND: Duration = Duration::from_secs(1);
 /// The payload bytes that end a batch.
-pub(super) const BATCH_BYTES_MAX: usize = 8 * 1024 * 1024;
+const BATCH_BYTES_MAX: usize = 8 * 1024 * 1024;
 const SINGLE_READS_CONCURRENT: usize = 32;
 /// For how long all messages are read one by one where no consumer can be created. A cluster elects the leader that
 /// creates them in a few seconds, and the one of the stream may be there meanwhile.
@@ -90,6 +91,8 @@ pub struct Reader {
     behind_at: Option<u64>,
     /// The hole that the next message is behind, and whether the server has confirmed it.
     hole: Option<(Hole, bool)>,
+    /// What is read and not returned, and its payload bytes.
+    ready: (Batch, usize),
 }
 
 /// A consumer on the server, and the stream of its messages.
@@ -127,6 +130,7 @@ impl Log {
             last_seq: 0,
             behind_at: None,
             hole: None,
+            ready: Default::default(),
         }
     }
 }
@@ -137,11 +141,29 @@ impl Reader {
         &self.position
     }
 
-    /// Waits for the next messages. Cancel-safe: a dropped call loses no message.
+    /// Waits for the next messages: for a full batch as long as the stream has another one, which is folded at the
+    /// least cost. Cancel-safe: a dropped call loses no message.
     ///
     /// # Errors
     /// Returns [`LogReplaced`]. Any other failure is retried without limit, and logged.
     pub async fn next(&mut self) -> Result<Batch, LogReplaced> {
+        loop {
+            let next = self.read().await?;
+            let (ready, bytes) = &mut self.ready;
+            let sizes = next.messages.iter().map(|read| read.payload.len());
+            *bytes += sizes.sum::<usize>();
+            ready.messages.extend(next.messages);
+            (ready.pending, ready.head) = (next.pending, next.head);
+            let is_full = ready.messages.len() >= BATCH_MESSAGES_MAX || *bytes >= BATCH_BYTES_MAX;
+            // A head tells whether its batch reaches the end of the stream.
+            if is_full || ready.head.is_some() || ready.pending < BATCH_MESSAGES_MAX as u64 {
+                return Ok(take(&mut self.ready).0);
+            }
+        }
+    }
+
+    /// Waits for the next messages that arrive.
+    async fn read(&mut self) -> Result<Batch, LogReplaced> {
         loop {
             if self.consumer.is_none() {
                 let batch = self.connect().await?;
@@ -192,7 +214,6 @@ impl Reader {
     fn collect(&mut self, first: Option<Result<ConsumerDelivery, String>>) -> Batch {
         let mut batch = Batch::default();
         let mut next = Some(first);
-        let mut bytes = 0;
         let mut seq = self.position.seq;
         // A reader of some subjects cannot know which sequences are theirs.
         let reads_all = self.reads_all();
@@ -207,7 +228,6 @@ impl Reader {
                         unknown_hole = hole;
                         break;
                     }
-                    bytes += message.payload.len();
                     seq = message.seq;
                     batch.pending = pending;
                     batch.messages.push(message);
@@ -217,12 +237,10 @@ impl Reader {
                     break;
                 }
             }
-            let full = batch.messages.len() >= BATCH_MESSAGES_MAX || bytes >= BATCH_BYTES_MAX;
-            next = if full {
-                None
-            } else {
+            next = match batch.messages.len() {
+                BATCH_MESSAGES_MAX.. => None,
                 // Unconstrained: tokio's cooperative budget would end every batch after 128 messages.
-                unconstrained(consumer.messages.next()).now_or_never()
+                _ => unconstrained(consumer.messages.next()).now_or_never(),
             };
         }
         if let Some(hole) = unknown_hole {

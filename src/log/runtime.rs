@@ -36,13 +36,9 @@ impl DetachedRuntime {
     pub fn start_in_background(thread_name: &str) -> io::Result<Self> {
         let mut builder = Builder::new_multi_thread();
         let named = builder.worker_threads(1).thread_name(thread_name);
-        // In Linux each thread has a priority of its own.
-        let giving_way = named.on_thread_start(|| {
-            if let Err(error) = setpriority_process(None, BACKGROUND_NICE) {
-                tracing::warn!(%error, "a thread cannot lower its priority");
-            }
-        });
-        Ok(Self(Some(build_blocking(giving_way)?)))
+        // In Linux each thread has a priority of its own, and may lower it.
+        let niced = named.on_thread_start(|| drop(setpriority_process(None, BACKGROUND_NICE)));
+        Ok(Self(Some(build_blocking(niced)?)))
     }
 
     /// Builds one with timers and sockets.

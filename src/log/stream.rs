@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use super::backoff::Attempts;
-use super::connection::REQUEST_TIMEOUT;
+use super::connection::{ConnectMode, REQUEST_TIMEOUT};
 use super::message::moment;
 use super::{Backoff, Log, LogError, LogResult, Replicas};
 
@@ -352,7 +352,9 @@ impl Log {
         let mut attempts = Attempts::new(STARTUP_BACKOFF, STARTUP_TIMEOUT);
         loop {
             match self.info(stream).await {
-                Err(LogError::NoLeader(_)) if self.is_of_command() && attempts.wait().await => {}
+                // A command has nothing else to do than to wait for an answer.
+                Err(LogError::NoLeader(_))
+                    if self.mode == ConnectMode::Now && attempts.wait().await => {}
                 info => return Ok(LogState::from(&info?)),
             }
         }

@@ -3,7 +3,6 @@
 use std::error::Error as StdError;
 use std::io::ErrorKind;
 use std::iter::successors;
-use std::net::IpAddr;
 use std::time::Duration;
 
 use lettre::address::Envelope;
@@ -18,6 +17,7 @@ use tokio::time::timeout;
 use url::Url;
 
 use super::delivery_error::{DeliveryError, FailureReason};
+use crate::public_url::is_loopback;
 
 /// Submission, with STARTTLS (RFC 6409).
 const PORT: u16 = 587;
@@ -198,11 +198,6 @@ impl SmtpSession {
     pub(super) async fn quit(mut self) {
         let _ = timeout(QUIT_TIMEOUT, self.connection.quit()).await;
     }
-}
-
-fn is_loopback(host: &str) -> bool {
-    let address: Option<IpAddr> = host.parse().ok();
-    host.eq_ignore_ascii_case("localhost") || address.is_some_and(|address| address.is_loopback())
 }
 
 fn unescaped(text: &str) -> Option<String> {

@@ -9,12 +9,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use projections::{Checkpoint, Projection, Step, Store, StoreError};
+use tokio::sync::mpsc;
+use tokio_util::task::AbortOnDropHandle;
 use tracing::Span;
 
 use super::status::FoldFailure;
 use super::views::NamedStore;
-use crate::log::{Batch, Log, LogMessage, LogReplaced, LogState, RACING, ReadAhead, ReadPosition};
+use crate::log::{Batch, Log, LogMessage, LogReplaced, LogState, RACING, ReadPosition};
 use crate::task;
+
+/// Batches that are read ahead of the fold.
+const BATCHES_AHEAD: usize = 2;
 
 /// The pause between two commits: long enough for a thread to wake up on a busy machine. It slows down only a log whose
 /// batches touch many views.
@@ -27,6 +32,8 @@ const INLINE_MESSAGES_MAX: usize = 4;
 
 /// What a fold returns.
 pub(super) type FoldResult<T> = Result<T, FoldError>;
+
+type Batches = mpsc::Receiver<Result<Batch, LogReplaced>>;
 
 /// The reason why a fold ends.
 #[derive(Debug, thiserror::Error)]
@@ -75,7 +82,8 @@ pub(super) struct RunningFold {
     pub(super) name: String,
     /// The end of a batch of which only the beginning was wanted.
     pub(super) rest: Option<Batch>,
-    batches: ReadAhead,
+    batches: Batches,
+    _reading: AbortOnDropHandle<()>,
 }
 
 impl RunningFold {
@@ -95,26 +103,28 @@ impl RunningFold {
             Some(checkpoint) => ReadPosition::from(checkpoint),
             None => ReadPosition::start_of(state),
         };
+        let (batches, reading) = read_ahead(log, position);
         let store = Arc::clone(&views.store);
         Ok(Self {
             projection: Projection::new(store, state.identity.clone()),
             name: views.name.clone(),
             rest: None,
-            batches: log.reader(RACING, position).ahead(),
+            batches,
+            _reading: reading,
         })
-    }
-
-    /// The fold of a store that is served from now on.
-    pub(super) fn served(mut self) -> Self {
-        self.projection = self.projection.with_readers(pause);
-        self
     }
 
     /// Reads on another connection from now on.
     pub(super) fn read_on(mut self, log: &Log) -> Self {
         let position = self.checkpoint().clone().into();
-        self.batches = log.reader(RACING, position).ahead();
+        (self.batches, self._reading) = read_ahead(log, position);
         self.rest = None;
+        self
+    }
+
+    /// The fold of a store that is served from now on.
+    pub(super) fn served(mut self) -> Self {
+        self.projection = self.projection.with_readers(pause);
         self
     }
 
@@ -135,7 +145,7 @@ impl RunningFold {
         if let Some(rest) = self.rest.take() {
             return Ok(rest);
         }
-        let batch = self.batches.next().await;
+        let batch = self.batches.recv().await;
         Ok(batch.ok_or(FoldError::ReaderEnded)??)
     }
 
@@ -183,6 +193,22 @@ impl RunningFold {
     }
 }
 
+/// Starts to read the log after a position, ahead of the fold.
+fn read_ahead(log: &Log, position: ReadPosition) -> (Batches, AbortOnDropHandle<()>) {
+    let mut reader = log.reader(RACING, position);
+    let (sender, batches) = mpsc::channel(BATCHES_AHEAD);
+    let reading = task::spawn(async move {
+        loop {
+            let batch = reader.next().await;
+            let is_last = batch.is_err();
+            if sender.send(batch).await.is_err() || is_last {
+                return;
+            }
+        }
+    });
+    (batches, AbortOnDropHandle::new(reading))
+}
+
 /// Lets requests read the store between two commits. Without it they wait as long as each commit follows the last at
 /// once.
 fn pause() {
@@ -221,9 +247,11 @@ mod testing {
     use std::sync::Arc;
 
     use projections::{LogIdentity, Projection, Store};
+    use tokio::sync::mpsc;
+    use tokio_util::task::AbortOnDropHandle;
 
     use super::RunningFold;
-    use crate::log::{Batch, ReadAhead};
+    use crate::log::Batch;
 
     impl RunningFold {
         /// A fold of these batches into an empty store.
@@ -232,11 +260,19 @@ mod testing {
             identity: LogIdentity,
             all: Vec<Batch>,
         ) -> Self {
+            let (sender, batches) = mpsc::channel(all.len());
+            for batch in all {
+                sender.try_send(Ok(batch)).expect("room for all");
+            }
             Self {
                 projection: Projection::new(store, identity),
                 name: String::new(),
                 rest: None,
-                batches: ReadAhead::of(all),
+                batches,
+                // Keeps the channel open, as a log does that has no more messages.
+                _reading: AbortOnDropHandle::new(tokio::spawn(
+                    async move { sender.closed().await },
+                )),
             }
         }
     }

@@ -29,7 +29,7 @@ use crate::feed::replay::replay;
 use crate::feed::{EventTime, Feed, Replayed};
 use crate::log::{Batch, Continuity, Log, LogState, RACING, ReadPosition};
 use crate::metrics;
-use crate::task::{spawn_blocking, spawn_on};
+use crate::task::{spawn, spawn_blocking};
 
 /// The wait before the log or the disk is tried again.
 const RETRY: Duration = Duration::from_millis(500);
@@ -360,7 +360,10 @@ impl Projector {
             let new = Candidate::begin(&views, &log, &state, secret.as_ref(), &status).await?;
             new.reach(target, u64::MAX).await
         };
-        let mut building = AbortOnDropHandle::new(spawn_on(&self.background, building));
+        let mut building = {
+            let _entered = self.background.enter();
+            AbortOnDropHandle::new(spawn(building))
+        };
         let built = loop {
             tokio::select! {
                 biased;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use futures::future::join_all;
+use projections::BATCH_MESSAGES_MAX;
 use railbird::log::{
     ACCOUNTS, Appender, Log, LogError, LogMessage, Outgoing, RACING, ReadPosition, Reader,
 };
@@ -39,6 +40,36 @@ async fn read_until(reader: &mut Reader, mut seq: u64, last: u64) -> Vec<LogMess
         }
     }
     messages
+}
+
+#[tokio::test]
+async fn a_reader_that_is_far_behind_returns_full_batches_and_a_cancelled_one_loses_nothing() {
+    let nats = Nats::start();
+    let quotes = (0..3 * BATCH_MESSAGES_MAX as u64).map(|n| odds("ST", 1, &second(n), &[2.0]));
+    let last = nats.publish(quotes).await;
+    let log = nats.log().await;
+    let (mut hasty, mut sizes, mut read) = (reader(&log, 0).await, Vec::new(), 0);
+    // Longer each time: to connect may take any time.
+    let mut patience = Duration::ZERO;
+    while read < last {
+        patience += Duration::from_millis(1);
+        let Ok(batch) = timeout(patience, hasty.next()).await else {
+            continue;
+        };
+        let batch = batch.unwrap();
+        patience = Duration::ZERO;
+        for message in &batch.messages {
+            assert_eq!(message.seq, read + 1, "each message once, in order");
+            read = message.seq;
+        }
+        let has_more = batch.pending >= BATCH_MESSAGES_MAX as u64 && batch.head.is_none();
+        assert!(!has_more || batch.messages.len() >= BATCH_MESSAGES_MAX);
+        sizes.push(batch.messages.len());
+    }
+    assert!(
+        sizes.iter().any(|size| *size >= BATCH_MESSAGES_MAX),
+        "{sizes:?}"
+    );
 }
 
 /// Reads for a while, and checks that there is no message.

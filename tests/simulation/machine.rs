@@ -17,7 +17,6 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
-use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
@@ -194,14 +193,6 @@ pub(crate) fn spawn<T: Send + 'static>(
         Some(machine) => machine.spawn(task),
         None => spawn_outside(task),
     }
-}
-
-/// A machine has one thread.
-pub(crate) fn spawn_on<T: Send + 'static>(
-    _threads: &Handle,
-    task: impl Future<Output = T> + Send + 'static,
-) -> JoinHandle<T> {
-    spawn(task)
 }
 
 pub(crate) fn spawn_blocking<T: Send + 'static>(

@@ -405,7 +405,7 @@ async fn keep(
                 break;
             }
         }
-        status.send_modify(ConnectionStatus::set_down);
+        status.send_modify(|status| status.up = false);
         if mode == ConnectMode::OneShot {
             return;
         }

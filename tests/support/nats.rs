@@ -150,6 +150,16 @@ impl Nats {
         SocketAddr::from(([127, 0, 0, 1], membership.port))
     }
 
+    /// How many clients are connected.
+    pub(crate) fn connections(&self) -> usize {
+        let address = format!(":{:04X}", self.port);
+        let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+        let sockets = table.lines().map(|line| line.split_whitespace().skip(1));
+        let ends = sockets.filter_map(|mut fields| Some((fields.next()?, fields.nth(1)?)));
+        ends.filter(|(local, state)| local.ends_with(&address) && *state == "01")
+            .count()
+    }
+
     /// For services, and commands that read the log.
     pub(crate) fn url(&self) -> String {
         self.url_of("railbird")

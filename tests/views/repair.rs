@@ -36,6 +36,7 @@ async fn rebuilds_beside_the_live_views_succeed_while_events_arrive() {
     let railbird = Railbird::start(&nats).await;
     railbird.until_seq(seq).await;
     let _traffic = traffic(&nats, 400).await;
+    let connections = nats.connections();
     let mut status = railbird.app.projector.status.clone();
     let mut failed = 0;
     for _ in 0..REBUILDS {
@@ -47,6 +48,10 @@ async fn rebuilds_beside_the_live_views_succeed_while_events_arrive() {
         failed += usize::from(ended.unwrap().rebuilds == before);
     }
     assert_eq!(failed, 0, "of {REBUILDS}");
+    eventually("no rebuild is connected", || async {
+        nats.connections() == connections
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -1,7 +1,6 @@
 //! `/`: the board. Its scripts, in `web/board/`, read the public API with the visitor's own key.
 
 use std::iter::once;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use askama::Template;
@@ -18,6 +17,7 @@ use super::assets::names_in;
 use super::pricing::offer;
 use super::{SCRIPT_POLICY, open_page, session_secret};
 use crate::http::{ApiError, App, Routes};
+use crate::public_url::is_loopback;
 
 #[derive(Template)]
 #[template(path = "pages/board.html", config = "web/templates/askama.toml")]
@@ -80,15 +80,8 @@ fn is_from_loopback_page(headers: &HeaderMap) -> bool {
     let (Some(origin), Some(host)) = (text(ORIGIN), text(HOST)) else {
         return false;
     };
-    origin.strip_prefix("http://") == Some(host) && is_loopback(host)
-}
-
-/// Whether a host, with or without a port, is a loopback address or `localhost`.
-fn is_loopback(host: &str) -> bool {
-    host.parse::<Authority>().is_ok_and(|authority| {
-        let name = authority.host().trim_matches(['[', ']']);
-        name == "localhost" || name.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
-    })
+    let authority = host.parse::<Authority>();
+    origin.strip_prefix("http://") == Some(host) && authority.is_ok_and(|a| is_loopback(a.host()))
 }
 
 #[cfg(test)]
