@@ -37,7 +37,7 @@ impl DetachedRuntime {
         let mut builder = Builder::new_multi_thread();
         let named = builder.worker_threads(1).thread_name(thread_name);
         // In Linux each thread has a priority of its own, and may lower it.
-        let niced = named.on_thread_start(|| drop(setpriority_process(None, BACKGROUND_NICE)));
+        let niced = named.on_thread_start(|| _ = setpriority_process(None, BACKGROUND_NICE));
         Ok(Self(Some(build_blocking(niced)?)))
     }
 
