@@ -1,4 +1,4 @@
-//! [`PublicUrl`]: where people find the service.
+//! [`PublicUrl`]: where people find the service; and which hosts are this machine.
 
 use std::net::{IpAddr, SocketAddr};
 

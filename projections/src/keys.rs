@@ -170,9 +170,14 @@ pub fn revisions(key: &RaceKey) -> String {
     race("revision", key) + "/"
 }
 
-/// The `n`th revision of a race's result, from 0.
-pub fn revision(key: &RaceKey, n: u64) -> String {
-    format!("{}{:06}", revisions(key), index(n))
+/// The key of the `n`th revision of a race's result, from 0.
+pub fn revisions_from(key: &RaceKey, n: u64) -> String {
+    revision(key, index(n))
+}
+
+/// The `index`th revision of a race's result, from 0.
+pub(crate) fn revision(key: &RaceKey, index: u32) -> String {
+    format!("{}{index:06}", revisions(key))
 }
 
 /// A meeting.

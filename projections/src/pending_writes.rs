@@ -227,7 +227,7 @@ impl PendingWrites {
         if let Effect::Stated { index, in_force } = effect
             && let Some(revision) = race_result::render_revision(&recorded.envelope, in_force)
         {
-            let key = keys::revision(&key, index.into());
+            let key = keys::revision(&key, index);
             self.writes.insert(key, Some(revision));
         }
         self.dirty_races.insert(key);

@@ -71,7 +71,7 @@ fn revisions(request: &ApiRequest) -> Result<Answer, ApiError> {
     let (choice, race) = choose_race(request)?;
     // An abandoned race has a result without any revision.
     find(request, &choice, &race)?;
-    let first = keys::revision(&race, after);
+    let first = keys::revisions_from(&race, after);
     let end = keys::revisions(&race);
     // The date of `today` would be another one on the next page.
     let rows = request.store.range(&first, &(end + "~"));

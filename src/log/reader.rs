@@ -155,7 +155,7 @@ impl Reader {
             ready.messages.extend(next.messages);
             (ready.pending, ready.head) = (next.pending, next.head);
             let is_full = ready.messages.len() >= BATCH_MESSAGES_MAX || *bytes >= BATCH_BYTES_MAX;
-            // A head tells whether its batch reaches the end of the stream.
+            // A batch with the end of the stream is complete: what follows is of the next one.
             if is_full || ready.head.is_some() || ready.pending < BATCH_MESSAGES_MAX as u64 {
                 return Ok(take(&mut self.ready).0);
             }
