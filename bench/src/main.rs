@@ -34,9 +34,6 @@ use serde_json::{Value, json};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Messages in flight while the log is filled.
-const WINDOW: usize = 4096;
-
 #[derive(Debug, Parser)]
 struct Cli {
     /// The address of a NATS that nothing else uses; `faults` starts its own.
@@ -186,7 +183,7 @@ async fn main() -> anyhow::Result<()> {
 async fn publish(log: &Log, envelopes: impl Iterator<Item = Envelope>) -> anyhow::Result<Value> {
     log.ensure(RACING).await?;
     let begun = Instant::now();
-    let mut appender = log.appender(WINDOW);
+    let mut appender = log.appender();
     let mut published = 0_u64;
     let mut bytes = 0;
     for envelope in envelopes {

@@ -14,8 +14,6 @@ use crate::log::{Log, LogError, Outgoing, RACING};
 use crate::shutdown::Shutdown;
 use simulator::{Pace, RaceDay, publish_at, script};
 
-/// Maximum number of unacknowledged messages.
-const WINDOW: usize = 256;
 /// Maximum number of subjects that are looked up in the log at a time.
 const LOOKUPS: usize = 64;
 /// Maximum number of messages about a race that are looked up: a feeder of a real race may share the subject.
@@ -79,7 +77,7 @@ impl Player {
         let missing = self.missing(events).await?;
         summary.read -= missing.len() as u64;
         summary.duplicates = summary.read;
-        let mut appender = self.log.appender(WINDOW);
+        let mut appender = self.log.appender();
         for envelope in missing {
             let due = publish_at(&envelope);
             if speed != Speed::Max && due > Timestamp::now() {

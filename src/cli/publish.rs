@@ -5,29 +5,23 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::Context;
 use blake3::Hash;
 use clap::Args;
 use events::{EVENT_BYTES_MAX, Envelope};
 use tokio::sync::mpsc;
-use tokio::time::timeout;
 
 use super::Nats;
 use super::report::{Progress, Summary, line};
 use crate::log::{Appender, LogError, Outgoing, RACING};
 
-/// Maximum number of unacknowledged messages.
-const WINDOW: usize = 256;
 /// Maximum number of lines in a batch. Messages that are sent together leave in few writes.
 const BATCH_LINES_MAX: usize = 256;
 /// Batches that are read and checked ahead of the one that is sent.
 const BATCHES_AHEAD: usize = 4;
 /// Size of the read buffer: about one batch of quotes.
 const READ_BYTES: usize = 64 * 1024;
-/// The appender is flushed when no batch arrives for this long, as a feed may be silent for hours.
-const FLUSH_AFTER: Duration = Duration::from_millis(20);
 
 /// Events whose contents are compared with later ones under the same id: about 20 MB.
 const IDS_MAX: usize = 100_000;
@@ -60,7 +54,7 @@ impl Publish {
         let log = self.nats.connect().await?;
         log.state_or_create(RACING).await?;
         let _alive = (self.alive).map(|source| log.show_alive(move || vec![source.clone()]));
-        let mut appender = log.appender(WINDOW);
+        let mut appender = log.appender();
         let mut summary = Summary::default();
         let mut progress = Progress::new("publishing", 0);
         let mut batches = read_ahead(LineBatches {
@@ -105,15 +99,14 @@ fn read_ahead(batches: LineBatches<impl Read + Send + 'static>) -> mpsc::Receive
     receiver
 }
 
-/// Waits for the next batch, and flushes the appender if that takes longer than [`FLUSH_AFTER`].
+/// Waits for the next batch. If none is there yet, what waits is published first: a feed may be silent for hours.
 async fn next_batch(
     batches: &mut mpsc::Receiver<LineBatch>,
     appender: &mut Appender,
 ) -> Result<Option<LineBatch>, LogError> {
-    if let Ok(batch) = timeout(FLUSH_AFTER, batches.recv()).await {
-        return Ok(batch);
+    if batches.is_empty() {
+        appender.flush().await?;
     }
-    appender.flush().await?;
     Ok(batches.recv().await)
 }
 

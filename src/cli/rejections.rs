@@ -22,8 +22,6 @@ const FOLLOW_EVERY: Duration = Duration::from_secs(1);
 const LAST_MAX: i64 = 10_000;
 /// Maximum number of rejections in one answer of the service.
 const PAGE_MAX: usize = 1000;
-/// Maximum number of unacknowledged messages of a retry.
-const WINDOW: usize = 64;
 
 #[derive(Debug, Args)]
 pub(super) struct Rejections {
@@ -97,7 +95,7 @@ impl Rejections {
 
     /// Publishes the rejected events that are valid by now.
     async fn retry(&self, log: &Log) -> anyhow::Result<ExitCode> {
-        let mut appender = log.appender(WINDOW);
+        let mut appender = log.appender();
         let mut summary = Summary::default();
         let mut progress = Progress::new("reading rejections", 0);
         let (mut after, mut more) = (self.after.unwrap_or(0), true);

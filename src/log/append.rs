@@ -2,21 +2,20 @@
 
 use std::collections::VecDeque;
 use std::error::Error;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::fmt;
 use std::time::Duration;
 
-use async_nats::header::{NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, NATS_MESSAGE_ID};
+use async_nats::header::{
+    NATS_BATCH_COMMIT, NATS_BATCH_COMMIT_FINAL, NATS_BATCH_ID, NATS_BATCH_SEQUENCE,
+    NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, NATS_MESSAGE_ID,
+};
 use async_nats::jetstream::context::{PublishError, PublishErrorKind};
+use async_nats::jetstream::message::OutboundMessage;
 use async_nats::jetstream::publish::PublishAck;
 use async_nats::jetstream::{self, ErrorCode};
 use async_nats::{HeaderMap, HeaderValue};
-use bytes::Bytes;
-use events::{Envelope, Moment};
-use futures::stream::FuturesOrdered;
-use futures::{FutureExt, StreamExt};
-use serde::Deserialize;
-use serde::de::IgnoredAny;
+use events::Envelope;
+use futures::FutureExt;
 use tokio::task::unconstrained;
 use uuid::Uuid;
 
@@ -34,6 +33,12 @@ const NOT_ACKNOWLEDGED: &str = "NATS did not acknowledge the message in time; it
 
 /// In the texts of nats-server for a limit of a stream: "maximum bytes exceeded", "maximum messages exceeded".
 const AT_LIMIT: &str = "maximum";
+
+/// The messages of a batch: nats-server takes no more.
+const BATCH_MESSAGES_MAX: usize = 1_000;
+/// The bytes of a batch: as many as nats-server takes in one message unless it is told otherwise. A larger message is
+/// sent by itself.
+const BATCH_BYTES_MAX: usize = 1024 * 1024;
 
 /// A message to append to the log.
 #[derive(Debug, Clone)]
@@ -62,6 +67,20 @@ impl Outgoing {
             payload,
         }
     }
+
+    fn headers(&self) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert(NATS_MESSAGE_ID, self.id.as_str());
+        headers
+    }
+
+    fn message(&self, headers: HeaderMap) -> OutboundMessage {
+        OutboundMessage {
+            subject: self.subject.as_str().into(),
+            payload: self.payload.clone().into(),
+            headers: Some(headers),
+        }
+    }
 }
 
 impl From<&Envelope> for Outgoing {
@@ -79,41 +98,29 @@ pub struct Appended {
     pub duplicate: bool,
 }
 
-/// Appends messages in order, with a bounded number in flight.
+/// Appends messages in their order, in atomic batches (ADR-50 of NATS): while one is on its way, the next messages
+/// wait. The server stores a batch whole or not at all, so no message overtakes an earlier one. Of messages that do not
+/// wait, a cluster may reject one and accept the next, while it elects a leader.
 ///
-/// When one fails, the appender awaits all others in flight, then sends the failed ones again in their order, one at a
-/// time. Nothing is sent while a message in flight has failed or may have: not after the first failure, and on no
-/// other connection. A message whose acknowledgement was lost may be in the log twice, under one id. Every fold ignores
-/// the repetition.
+/// Where the server does not acknowledge a batch, its messages are sent again, one at a time: because one of them is in
+/// the log already, or because the stream takes no batches, or because the connection was lost. A message whose
+/// acknowledgement was lost may be in the log twice, under one id. Every fold ignores the repetition.
 ///
-/// A failure is noticed, and repaired, in the next call: flush before a pause.
-///
-/// While a cluster elects a leader, the server may reject a message and accept the next one. So a message about a race
-/// waits for the earlier messages about that race. Only quotes may be in flight together, each of a later time than the
-/// one before and with all that it says: a fold orders them by their time, so the earlier one is then only history.
+/// What waits is sent, and a failure is noticed, in the next call: flush before a pause.
 #[derive(Debug)]
 pub struct Appender {
     log: Log,
-    window: usize,
-    in_flight: VecDeque<InFlight>,
-    /// Their acknowledgements, in their order. Dropped before the connection, whose runtime answers them.
-    acks: FuturesOrdered<Ack>,
-    /// One of these is a failure.
-    has_failed: Arc<AtomicBool>,
-    /// Where messages are sent if more than one may be in flight: all of these.
-    connection: Option<Log>,
+    waiting: Vec<Outgoing>,
+    /// Of their payloads.
+    waiting_bytes: usize,
+    /// What was sent and is not acknowledged.
+    sent: VecDeque<Outgoing>,
+    /// The acknowledgement of all in `sent`. Without it, they are sent one at a time.
+    ack: Option<PendingAck>,
     acknowledged: Vec<Appended>,
 }
 
-#[derive(Debug)]
-struct InFlight {
-    outgoing: Outgoing,
-    quote: Option<QuoteContent>,
-    /// The connection that it was sent on.
-    connection_number: u64,
-}
-
-/// The acknowledgement to come of a message, and the connection that it was sent on.
+/// The acknowledgement to come of a batch, and the connection that it was sent on.
 pub(super) struct PendingAck {
     ack: Ack,
     log: Log,
@@ -121,28 +128,22 @@ pub(super) struct PendingAck {
 }
 
 impl Log {
-    /// An appender with up to `window` messages in flight.
-    pub fn appender(&self, window: usize) -> Appender {
+    /// An appender.
+    pub fn appender(&self) -> Appender {
         Appender {
             log: self.clone(),
-            window,
-            in_flight: VecDeque::with_capacity(window),
-            acks: FuturesOrdered::new(),
-            has_failed: Arc::default(),
-            connection: None,
+            waiting: Vec::new(),
+            waiting_bytes: 0,
+            sent: VecDeque::new(),
+            ack: None,
             acknowledged: Vec::new(),
         }
     }
 
-    /// Sends a message.
-    pub(super) async fn publish(
-        &self,
-        subject: String,
-        headers: HeaderMap,
-        payload: Bytes,
-    ) -> LogResult<PendingAck> {
+    /// Sends a message, or several as a batch.
+    pub(super) async fn publish(&self, messages: Vec<OutboundMessage>) -> LogResult<PendingAck> {
         let connection_number = self.connection_number();
-        let sent = self.server.publish(subject, headers, payload).await;
+        let sent = self.server.publish(messages).await;
         Ok(PendingAck {
             ack: sent.map_err(|error| failure(self, &error))?,
             log: self.clone(),
@@ -155,7 +156,7 @@ impl Log {
     /// # Errors
     /// As [`Appender::append`].
     pub async fn append(&self, outgoing: Outgoing) -> LogResult<Appended> {
-        self.appender(1).deliver(&outgoing, None).await
+        self.deliver(&outgoing, None).await
     }
 
     /// Appends one message and awaits its acknowledgement, without retries. `after` is the sequence that the last
@@ -164,7 +165,7 @@ impl Log {
     /// # Errors
     /// Returns the [`LogError`] of the first failure.
     pub async fn append_once(&self, message: &Outgoing, after: Option<u64>) -> LogResult<Appended> {
-        let sent = self.appender(1).send(message, after).await;
+        let sent = self.send(message, after).await;
         await_ack(&message.subject, sent).await
     }
 
@@ -179,10 +180,9 @@ impl Log {
         outgoing: Outgoing,
         last_seq: u64,
     ) -> LogResult<Appended> {
-        let mut appender = self.appender(1);
         let mut attempts = Attempts::new(BACKOFF, RETRY_FOR);
         loop {
-            match appender.deliver(&outgoing, Some(last_seq)).await {
+            match self.deliver(&outgoing, Some(last_seq)).await {
                 Err(LogError::Conflict) => {}
                 outcome => return outcome,
             }
@@ -209,58 +209,24 @@ impl Log {
 }
 
 impl Appender {
-    /// Sends a message, once there is room in the window and no earlier message about the same race is in flight.
+    /// Sends a message with those that wait, unless others are on their way.
     ///
     /// # Errors
     /// Returns the error of this message or of an earlier one: [`LogError::TooLarge`] and [`LogError::Denied`] at once,
     /// any other after a minute of retries.
     pub async fn append(&mut self, outgoing: Outgoing) -> LogResult<()> {
-        let quote = QuoteContent::of(&outgoing);
-        while self.in_flight.len() >= self.window
-            || self.must_wait(&outgoing.subject, quote.as_ref())
-        {
-            self.await_oldest().await?;
+        let bytes = self.waiting_bytes + outgoing.payload.len();
+        if self.waiting.len() == BATCH_MESSAGES_MAX || bytes > BATCH_BYTES_MAX {
+            self.send_waiting().await?;
         }
-        while !self.in_flight.is_empty() {
-            // Unconstrained: tokio's cooperative budget would hide what has arrived.
-            let arrived = unconstrained(self.outcome_of_oldest()).now_or_never();
-            let Some(outcome) = arrived else { break };
-            self.complete_oldest(outcome).await?;
+        self.waiting_bytes += outgoing.payload.len();
+        self.waiting.push(outgoing);
+        // Unconstrained: tokio's cooperative budget would hide what has arrived.
+        let answer = unconstrained(self.await_ack()).now_or_never();
+        match answer {
+            Some(()) => self.send_waiting().await,
+            None => Ok(()),
         }
-        if self.has_failed.load(Ordering::Relaxed) {
-            self.flush().await?;
-        }
-        match self.send(&outgoing, None).await {
-            Ok(pending) => {
-                let has_failed = Arc::clone(&self.has_failed);
-                let ack = pending.ack.inspect(move |ack| {
-                    has_failed.fetch_or(ack.is_err(), Ordering::Relaxed);
-                });
-                self.acks.push_back(Box::pin(ack));
-                self.in_flight.push_back(InFlight {
-                    outgoing,
-                    quote,
-                    connection_number: pending.connection_number,
-                });
-            }
-            Err(error) => {
-                self.flush().await?;
-                if error.is_permanent() {
-                    return Err(error);
-                }
-                let appended = self.deliver(&outgoing, None).await?;
-                self.acknowledged.push(appended);
-            }
-        }
-        Ok(())
-    }
-
-    /// The last message in flight about a race stands for all of them, as each may overtake the one before.
-    fn must_wait(&self, subject: &str, quote: Option<&QuoteContent>) -> bool {
-        let mut in_flight = self.in_flight.iter().rev();
-        let last = in_flight.find(|other| entity(&other.outgoing.subject) == entity(subject));
-        let may_overtake = |last: &InFlight| Some(quote?.has_all_of(last.quote.as_ref()?));
-        last.is_some_and(|last| may_overtake(last) != Some(true))
     }
 
     /// Takes the acknowledgements since the last call, in the order of the messages.
@@ -273,8 +239,8 @@ impl Appender {
     /// # Errors
     /// As [`Appender::append`].
     pub async fn flush(&mut self) -> LogResult<()> {
-        while !self.in_flight.is_empty() {
-            self.await_oldest().await?;
+        while !(self.sent.is_empty() && self.waiting.is_empty()) {
+            self.send_waiting().await?;
         }
         Ok(())
     }
@@ -289,73 +255,55 @@ impl Appender {
         Ok(self.acknowledged)
     }
 
-    async fn await_oldest(&mut self) -> LogResult<()> {
-        let outcome = self.outcome_of_oldest().await;
-        self.complete_oldest(outcome).await
-    }
-
-    /// What becomes of the oldest message in flight. With a lost connection all of them are lost.
-    async fn outcome_of_oldest(&mut self) -> LogResult<Appended> {
-        let log = self.connection.as_ref().unwrap_or(&self.log);
-        let oldest = self.in_flight.front();
-        let connection_number = oldest.map_or(0, |oldest| oldest.connection_number);
-        let is_sent = |denied: &str| {
-            let mut in_flight = self.in_flight.iter();
-            in_flight.any(|message| message.outgoing.subject == denied)
-        };
-        tokio::select! {
-            biased;
-            Some(ack) = self.acks.next() => acknowledged(log, ack),
-            denied = log.permissions.denied(is_sent) => Err(denied),
-            () = log.lost(connection_number) => {
-                self.acks = FuturesOrdered::new();
-                Err(connection_lost())
-            }
+    /// Waits until what was sent is acknowledged, and sends what waits.
+    async fn send_waiting(&mut self) -> LogResult<()> {
+        self.await_ack().await;
+        while let Some(oldest) = self.sent.front() {
+            let outcome = self.log.deliver(oldest, None).await;
+            self.sent.pop_front();
+            self.acknowledged.push(outcome?);
         }
-    }
-
-    /// Takes the oldest message out of flight.
-    async fn complete_oldest(&mut self, outcome: LogResult<Appended>) -> LogResult<()> {
-        let Some(InFlight { outgoing, .. }) = self.in_flight.pop_front() else {
-            return Ok(());
-        };
-        match check_own(&self.log, &outgoing.subject, outcome).await {
-            Ok(appended) => self.acknowledged.push(appended),
-            Err(error) if error.is_permanent() => return Err(error),
-            Err(error) => self.resend(outgoing, error).await?,
+        self.sent = std::mem::take(&mut self.waiting).into();
+        self.waiting_bytes = 0;
+        if !self.sent.is_empty() {
+            let sent = self.log.publish(batch(&self.sent)).await;
+            self.ack = sent.inspect_err(|error| self.log_resend(error)).ok();
         }
         Ok(())
     }
 
-    /// Awaits everything in flight, then sends what failed again, in order.
-    async fn resend(&mut self, first: Outgoing, error: LogError) -> LogResult<()> {
-        // In the order of the messages, as their acknowledgements are returned.
-        let mut outcomes = vec![Err(first)];
-        while !self.in_flight.is_empty() {
-            let outcome = self.outcome_of_oldest().await;
-            let Some(InFlight { outgoing, .. }) = self.in_flight.pop_front() else {
-                break;
-            };
-            match check_own(&self.log, &outgoing.subject, outcome).await {
-                Err(error) if error.is_permanent() => return Err(error),
-                outcome => outcomes.push(outcome.map_err(|_| outgoing)),
+    /// Waits for the acknowledgement of what was sent, if one is to come.
+    async fn await_ack(&mut self) {
+        let Some(ack) = &mut self.ack else { return };
+        let sent = &self.sent;
+        let is_sent = |denied: &str| sent.iter().any(|message| message.subject == denied);
+        let outcome = ack.outcome(is_sent).await;
+        self.ack = None;
+        match outcome {
+            // The sequences of a batch have no others between them.
+            Ok(last) if !last.duplicate => {
+                let first = last.seq + 1 - self.sent.len() as u64;
+                let acknowledged = self.sent.drain(..).zip(first..).map(|(_, seq)| Appended {
+                    seq,
+                    duplicate: false,
+                });
+                self.acknowledged.extend(acknowledged);
             }
+            // It may be another message with its id.
+            Ok(_) => {}
+            Err(error) => self.log_resend(&error),
         }
-        self.has_failed.store(false, Ordering::Relaxed);
-        let failed = outcomes.iter().filter(|outcome| outcome.is_err()).count();
-        tracing::debug!(%error, messages = failed, "resending unacknowledged messages");
-        for outcome in outcomes {
-            let appended = match outcome {
-                Ok(appended) => appended,
-                Err(outgoing) => self.deliver(&outgoing, None).await?,
-            };
-            self.acknowledged.push(appended);
-        }
-        Ok(())
     }
 
+    fn log_resend(&self, error: &LogError) {
+        let messages = self.sent.len();
+        tracing::debug!(%error, messages, "resending unacknowledged messages");
+    }
+}
+
+impl Log {
     /// Sends a message until it is acknowledged, for a minute; under another id if its own is taken.
-    async fn deliver(&mut self, outgoing: &Outgoing, after: Option<u64>) -> LogResult<Appended> {
+    async fn deliver(&self, outgoing: &Outgoing, after: Option<u64>) -> LogResult<Appended> {
         let mut attempts = Attempts::new(BACKOFF, RETRY_FOR);
         let mut under_another_id = None;
         loop {
@@ -373,96 +321,60 @@ impl Appender {
         }
     }
 
-    async fn send(&mut self, outgoing: &Outgoing, after: Option<u64>) -> LogResult<PendingAck> {
-        let log = self.connected().await?;
-        let mut headers = HeaderMap::new();
-        headers.insert(NATS_MESSAGE_ID, outgoing.id.as_str());
+    async fn send(&self, outgoing: &Outgoing, after: Option<u64>) -> LogResult<PendingAck> {
+        let mut headers = outgoing.headers();
         if let Some(seq) = after.map(HeaderValue::from) {
             headers.insert(NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, seq);
         }
-        let (subject, payload) = (outgoing.subject.clone(), outgoing.payload.clone());
-        log.publish(subject, headers, payload.into()).await
+        self.publish(vec![outgoing.message(headers)]).await
     }
+}
 
-    /// The connection for the next message. With one message at a time nothing can be overtaken, so the log's own will
-    /// do. A lost one is kept while messages are in flight: on another one, the next would overtake them.
-    async fn connected(&mut self) -> LogResult<&Log> {
-        if self.window == 1 {
-            return Ok(&self.log);
+/// Messages that the server stores together, or one by itself.
+fn batch(messages: &VecDeque<Outgoing>) -> Vec<OutboundMessage> {
+    let id = Uuid::now_v7().simple().to_string();
+    // Its random part: the log keeps the headers.
+    let (_, id) = id.split_at(20);
+    let in_batch = |(outgoing, number): (&Outgoing, usize)| {
+        let mut headers = outgoing.headers();
+        if messages.len() > 1 {
+            headers.insert(NATS_BATCH_ID, id);
+            headers.insert(NATS_BATCH_SEQUENCE, HeaderValue::from(number));
         }
-        let may_connect = self.in_flight.is_empty();
-        // Taken out while it connects: the caller may drop this future.
-        let usable = self.connection.take();
-        let usable = usable.filter(|old| !may_connect || old.status.borrow().up);
-        let connection = match usable {
-            Some(connection) => connection,
-            None => self.log.connect_one_shot().await?,
-        };
-        Ok(self.connection.insert(connection))
-    }
-}
-
-/// The race or the horse of a subject: `2026-11-21.ST.3` in `racing.odds.2026-11-21.ST.3`.
-fn entity(subject: &str) -> &str {
-    subject.splitn(3, '.').last().unwrap_or(subject)
-}
-
-/// What decides whether a quote may overtake another one.
-#[derive(Debug, Deserialize)]
-struct QuoteContent {
-    time: Moment,
-    data: QuoteData,
-}
-
-#[derive(Debug, Deserialize)]
-struct QuoteData {
-    runners: Vec<QuoteRunner>,
-}
-
-#[derive(Debug, Deserialize)]
-struct QuoteRunner {
-    horse_no: String,
-    horse_name: Option<IgnoredAny>,
-    number: Option<IgnoredAny>,
-    place: Option<IgnoredAny>,
-}
-
-impl QuoteContent {
-    /// `None` of any other message.
-    fn of(outgoing: &Outgoing) -> Option<Self> {
-        let is_quote = outgoing.subject.starts_with("racing.odds.");
-        let quote = is_quote.then(|| serde_json::from_slice(&outgoing.payload));
-        quote?.ok()
-    }
-
-    /// Whether it is later than another one, and says something of all that the other one does.
-    fn has_all_of(&self, earlier: &Self) -> bool {
-        let runners = &self.data.runners;
-        let mut earlier_runners = earlier.data.runners.iter();
-        self.time > earlier.time
-            && earlier_runners.all(|earlier| runners.iter().any(|later| later.has_all_of(earlier)))
-    }
-}
-
-impl QuoteRunner {
-    fn has_all_of(&self, earlier: &Self) -> bool {
-        let values = |of: &Self| [&of.horse_name, &of.number, &of.place].map(Option::is_some);
-        let mut pairs = values(self).into_iter().zip(values(earlier));
-        self.horse_no == earlier.horse_no && pairs.all(|(later, earlier)| later || !earlier)
-    }
-}
-
-/// Waits for an acknowledgement until the connection is lost, and the acknowledgement with it.
-pub(super) async fn await_ack(subject: &str, sent: LogResult<PendingAck>) -> LogResult<Appended> {
-    let pending = sent?;
-    let log = &pending.log;
-    let appended = tokio::select! {
-        biased;
-        ack = pending.ack => acknowledged(log, ack),
-        denied = log.permissions.denied(|denied| denied == subject) => Err(denied),
-        () = log.lost(pending.connection_number) => Err(connection_lost()),
+        if messages.len() == number && number > 1 {
+            headers.insert(NATS_BATCH_COMMIT, NATS_BATCH_COMMIT_FINAL);
+        }
+        outgoing.message(headers)
     };
-    check_own(log, subject, appended).await
+    messages.iter().zip(1..).map(in_batch).collect()
+}
+
+impl fmt::Debug for PendingAck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PendingAck").finish_non_exhaustive()
+    }
+}
+
+impl PendingAck {
+    /// Waits until the connection is lost, and the acknowledgement with it.
+    async fn outcome(&mut self, is_sent: impl Fn(&str) -> bool) -> LogResult<Appended> {
+        let log = &self.log;
+        tokio::select! {
+            biased;
+            ack = &mut self.ack => acknowledged(log, ack),
+            denied = log.permissions.denied(is_sent) => Err(denied),
+            () = log.reconnected(self.connection_number) => {
+                Err(LogError::Unreachable("the connection was lost".to_owned()))
+            }
+        }
+    }
+}
+
+/// Waits for the acknowledgement of one message.
+pub(super) async fn await_ack(subject: &str, sent: LogResult<PendingAck>) -> LogResult<Appended> {
+    let mut pending = sent?;
+    let outcome = pending.outcome(|denied| denied == subject).await;
+    check_own(&pending.log, subject, outcome).await
 }
 
 /// Checks that the log has this message, and not another one under its id. The server looks for the id on all subjects,
@@ -485,10 +397,6 @@ fn acknowledged(log: &Log, ack: Result<PublishAck, PublishError>) -> LogResult<A
         seq: ack.sequence,
         duplicate: ack.duplicate,
     })
-}
-
-fn connection_lost() -> LogError {
-    LogError::Unreachable("the connection was lost".to_owned())
 }
 
 /// The failure of a message.
@@ -516,38 +424,4 @@ fn full(error: &PublishError) -> Option<String> {
         _ => false,
     };
     is_full.then(|| error.to_string())
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::{Outgoing, QuoteContent};
-
-    fn quote(second: u32, runners: Value) -> QuoteContent {
-        let time = format!("2026-11-21T06:00:{second:02}Z");
-        let outgoing = Outgoing {
-            subject: "racing.odds.2026-11-21.ST.3".to_owned(),
-            id: String::new(),
-            payload: json!({ "time": time, "data": { "runners": runners } })
-                .to_string()
-                .into_bytes(),
-        };
-        QuoteContent::of(&outgoing).expect("a quote")
-    }
-
-    #[test]
-    fn a_quote_may_overtake_only_what_it_says_as_well() {
-        let both =
-            json!([{ "horse_no": "A", "win": 2.0 }, { "horse_no": "B", "win": 3.0, "place": 1.2 }]);
-        let earlier = quote(1, both.clone());
-        assert!(quote(2, both.clone()).has_all_of(&earlier));
-        assert!(!quote(1, both).has_all_of(&earlier), "of the same time");
-        for part in [
-            json!([{ "horse_no": "A", "win": 2.0 }]),
-            json!([{ "horse_no": "A", "win": 2.0 }, { "horse_no": "B", "win": 3.0 }]),
-        ] {
-            assert!(!quote(2, part.clone()).has_all_of(&earlier), "{part}");
-        }
-    }
 }

@@ -1,7 +1,6 @@
 //! [`Log`]: a connection to NATS that reconnects by itself, and its status.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_nats::header::NATS_MESSAGE_ID;
@@ -17,14 +16,10 @@ use super::backoff::Backoff;
 use super::connect_failures::ConnectAttempts;
 use super::error::{LogError, LogResult, SERVER_VERSION_MIN, chain};
 use super::publish_permissions::{DenialSender, PublishPermissions};
-use super::runtime::DetachedRuntime;
 use super::server::{Server, ServerError};
 
 /// How long one request to JetStream may take before it is tried again.
 pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
-
-/// How long an acknowledgement may take behind a window of others. With every write synced, a slow disk needs seconds.
-pub(super) const ACK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Messages buffered in this process for a slow fold. A pull asks for fewer, so the buffer never overflows.
 const SUBSCRIPTION_CAPACITY: usize = 64 * 1024;
@@ -68,11 +63,9 @@ impl ConnectionStatus {
 
 /// How a connection is established, and whether it is established again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ConnectMode {
+pub(super) enum ConnectMode {
     /// Fails if no server answers. Reconnects.
     Now,
-    /// Fails if no server answers. Does not reconnect.
-    OneShot,
     /// Retries until a server answers. Reconnects.
     Background,
 }
@@ -84,10 +77,7 @@ pub struct Log {
     pub(super) status: watch::Receiver<ConnectionStatus>,
     pub(super) permissions: PublishPermissions,
     pub(super) address: Arc<NatsAddress>,
-    name: Arc<str>,
     pub(super) mode: ConnectMode,
-    /// The client library's tasks for a one-shot connection. A client that does not reconnect ends only with them.
-    _runtime: Option<Arc<DetachedRuntime>>,
 }
 
 impl Log {
@@ -125,45 +115,18 @@ impl Log {
         Self::open(address, name.into(), ConnectMode::Background).await
     }
 
-    /// Connects once more to the same servers. The connection ends when it breaks, together with the messages that are
-    /// buffered for it.
-    ///
-    /// A connection that reconnects first sends what was buffered meanwhile. That would overtake the messages that were
-    /// lost with the old connection and have to be sent again.
-    ///
-    /// # Errors
-    /// Returns [`LogError::Unreachable`] or [`LogError::LoginRejected`].
-    pub(super) async fn connect_one_shot(&self) -> LogResult<Self> {
-        #[cfg(test)]
-        if let Server::Simulated(connection) = &self.server {
-            return Ok(Self::simulated(connection.one_shot().await?));
-        }
-        let unreachable = |error: &dyn std::error::Error| LogError::Unreachable(error.to_string());
-        let runtime = DetachedRuntime::start("append", 1).map_err(|error| unreachable(&error))?;
-        let (address, name) = (Arc::clone(&self.address), Arc::clone(&self.name));
-        let connecting = (runtime.handle()).spawn(Self::open(address, name, ConnectMode::OneShot));
-        let mut log = connecting.await.map_err(|error| unreachable(&error))??;
-        // A whole window may wait for a disk.
-        log.server.set_timeout(ACK_TIMEOUT);
-        log._runtime = Some(Arc::new(runtime));
-        Ok(log)
-    }
-
     async fn open(address: Arc<NatsAddress>, name: Arc<str>, mode: ConnectMode) -> LogResult<Self> {
         let attempts = ConnectAttempts::new(Arc::clone(&address));
         let (status_sender, status) = watch::channel(ConnectionStatus::default());
         let (denials, permissions) = PublishPermissions::new(&address.login());
         let lame_duck = Arc::new(Notify::new());
-        let connected = Arc::new(AtomicBool::new(false));
-        let one_shot = (mode == ConnectMode::OneShot).then(|| Arc::clone(&connected));
         let mut options = ConnectOptions::new()
             .name(&*name)
             .subscription_capacity(SUBSCRIPTION_CAPACITY)
             .connection_timeout(REQUEST_TIMEOUT)
             .ping_interval(PING_INTERVAL)
-            .reconnect_delay_callback(move |attempts| match &one_shot {
-                Some(connected) if connected.load(Ordering::Relaxed) => Duration::MAX,
-                _ => RECONNECT.delay(u32::try_from(attempts).unwrap_or(u32::MAX)),
+            .reconnect_delay_callback(|attempts| {
+                RECONNECT.delay(u32::try_from(attempts).unwrap_or(u32::MAX))
             })
             .event_callback({
                 let name = Arc::clone(&name);
@@ -193,7 +156,6 @@ impl Log {
             }
             _ => LogError::Unreachable(format!("{}: {error}", address.hosts())),
         })?;
-        connected.store(true, Ordering::Relaxed);
         if mode != ConnectMode::Background {
             // The status comes from a task of its own. Without the wait, "not connected yet" would look like "lost".
             let _ = status.clone().wait_for(|status| status.number > 0).await;
@@ -205,9 +167,7 @@ impl Log {
             status,
             permissions,
             address,
-            name,
             mode,
-            _runtime: None,
         })
     }
 
@@ -270,18 +230,6 @@ impl Log {
     /// The number of the current or last connection.
     pub(super) fn connection_number(&self) -> u64 {
         self.status.borrow().number
-    }
-
-    /// Resolves when the server will answer nothing more that was sent on the connection of this connection_number.
-    pub(super) async fn lost(&self, connection_number: u64) {
-        match self.mode {
-            ConnectMode::Now | ConnectMode::Background => self.reconnected(connection_number).await,
-            ConnectMode::OneShot => {
-                let mut status = self.status.clone();
-                // An error means the same: the client of this connection has ended.
-                let _ = status.wait_for(|status| !status.up).await;
-            }
-        }
     }
 
     /// Resolves when a newer connection than that of this connection_number is up.
@@ -368,7 +316,6 @@ impl Log {
 fn jetstream(client: &async_nats::Client) -> jetstream::Context {
     context::ContextBuilder::new()
         .timeout(REQUEST_TIMEOUT)
-        .ack_timeout(ACK_TIMEOUT)
         .build(client.clone())
 }
 
@@ -389,8 +336,7 @@ fn parts(version: &str) -> (u32, u32) {
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
 }
 
-/// Updates the status, and logs the event. A one-shot connection is part of an appender, which logs its loss; a command
-/// that is connected has nothing to report.
+/// Updates the status, and logs the event. A command that is connected has nothing to report.
 fn handle_event(
     event: &Event,
     name: &str,
@@ -398,15 +344,12 @@ fn handle_event(
     status: &watch::Sender<ConnectionStatus>,
     denials: &DenialSender,
 ) {
-    let is_one_shot = mode == ConnectMode::OneShot;
     match event {
         Event::Connected => {
             denials.clear();
             status.send_modify(ConnectionStatus::set_up);
             let connection_number = status.borrow().number;
-            if mode == ConnectMode::Background
-                || (mode == ConnectMode::Now && connection_number > 1)
-            {
+            if mode == ConnectMode::Background || connection_number > 1 {
                 tracing::info!(name, connection_number, "connected to NATS");
             }
         }
@@ -416,9 +359,7 @@ fn handle_event(
         }
         Event::Disconnected => {
             status.send_modify(|status| status.up = false);
-            if !is_one_shot {
-                tracing::warn!(name, "disconnected from NATS");
-            }
+            tracing::warn!(name, "disconnected from NATS");
         }
         Event::ServerError(error) => {
             let text = error.to_string();
@@ -436,7 +377,7 @@ fn handle_event(
 mod testing {
     use std::sync::Arc;
 
-    use super::{Log, NatsAddress, PublishPermissions, Server};
+    use super::{ConnectMode, Log, NatsAddress, PublishPermissions, Server};
     use crate::simulation::server::Connection;
 
     impl Log {
@@ -448,9 +389,7 @@ mod testing {
                 status: connection.status(),
                 permissions,
                 address,
-                name: "model".into(),
-                mode: connection.mode(),
-                _runtime: None,
+                mode: ConnectMode::Background,
                 server: Server::Simulated(connection),
             }
         }

@@ -62,7 +62,6 @@ pub use stream::{
 /// What the model of nats-server is made of.
 #[cfg(test)]
 pub(crate) mod simulated {
-    pub(crate) use super::connection::ConnectMode;
     pub(crate) use super::server::{ConsumerDelivery, Deliveries, ServerError};
     use super::{Replicas, StreamName};
 

@@ -10,6 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use async_nats::HeaderMap;
+use async_nats::jetstream::message::OutboundMessage;
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE;
 use bytes::Bytes;
@@ -256,7 +257,8 @@ impl ObjectWriter {
     async fn publish(&mut self, subject: String, payload: Bytes) -> LogResult<()> {
         let mut headers = HeaderMap::new();
         headers.insert(EXPECTED_LAST_SEQUENCE, self.last_seq.to_string());
-        let sent = self.log.publish(subject.clone(), headers, payload).await;
+        let message = OutboundMessage::new(subject.as_str().into(), payload, Some(headers));
+        let sent = self.log.publish(vec![message]).await;
         self.last_seq = await_ack(&subject, sent).await?.seq;
         Ok(())
     }

@@ -4,14 +4,16 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_nats::client::traits::Publisher as CorePublisher;
 use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, pull};
-use async_nats::jetstream::context::{PublishError, RequestError};
+use async_nats::jetstream::context::traits::Publisher;
+use async_nats::jetstream::context::{PublishError, PublishErrorKind, RequestError};
+use async_nats::jetstream::message::OutboundMessage;
 use async_nats::jetstream::publish::PublishAck;
 use async_nats::jetstream::response::Response;
 use async_nats::jetstream::stream::DirectGetErrorKind;
 use async_nats::jetstream::{self, Context};
 use async_nats::{Client, HeaderMap};
-use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use futures::{FutureExt, Stream, StreamExt};
@@ -111,14 +113,18 @@ impl Server {
         self.jetstream.request(api, query).await
     }
 
+    /// Publishes a message, or those of a batch, of which the server acknowledges the last one.
     pub(in crate::log) async fn publish(
         &self,
-        subject: String,
-        headers: HeaderMap,
-        payload: Bytes,
+        mut messages: Vec<OutboundMessage>,
     ) -> Result<Ack, PublishError> {
-        let sent = (self.jetstream).publish_with_headers(subject, headers, payload);
-        Ok(sent.await?.into_future().boxed())
+        let last = messages.pop().ok_or(PublishErrorKind::Other)?;
+        for message in messages {
+            let sent = CorePublisher::publish_message(&self.client, message.into()).await;
+            sent.map_err(|error| PublishError::with_source(PublishErrorKind::Other, error))?;
+        }
+        let sent = Publisher::publish_message(&self.jetstream, last).await?;
+        Ok(sent.into_future().boxed())
     }
 
     /// Publishes on core NATS.

@@ -51,6 +51,7 @@ fn wanted_of_mirror(found: &Config, wanted: &Config) -> Config {
         mirror: found.mirror.clone(),
         subjects: Vec::new(),
         duplicate_window: Duration::ZERO,
+        allow_atomic_publish: false,
         ..wanted.clone()
     }
 }
@@ -77,7 +78,7 @@ fn limits(found: &Config, wanted: &Config) -> Vec<Option<String>> {
 }
 
 fn others(found: &Config, wanted: &Config) -> Vec<Option<String>> {
-    let mut others = differences!(differs, found, wanted: subjects, allow_direct, duplicate_window);
+    let mut others = differences!(differs, found, wanted: subjects, allow_direct, allow_atomic_publish, duplicate_window);
     others.extend(differences!(limit, found, wanted: max_message_size));
     others
 }

@@ -296,7 +296,7 @@ impl Restoring {
             let answered = tokio::select! {
                 answered = sent => answered,
                 // The server has forgotten the restore, and answers nothing.
-                () = self.log.lost(connection) => {
+                () = self.log.reconnected(connection) => {
                     let name = self.stream.name;
                     let reason = format!("the restore of {name} was cut off: {RESTORE_LOST}");
                     return Err(LogError::Unreachable(reason));

@@ -167,6 +167,7 @@ impl StreamName {
             num_replicas: replicas.count(),
             duplicate_window: DUPLICATE_WINDOW,
             allow_direct: true,
+            allow_atomic_publish: self == RACING,
             ..Config::default()
         };
         match self.keeps {

@@ -385,7 +385,7 @@ async fn a_service_that_has_not_read_all_events_accepts_no_revoked_key() {
     let revoked = ApiKey::generate("test").unwrap();
     log.append(issued(&revoked)).await.unwrap();
     // More than one batch.
-    let mut appender = log.appender(256);
+    let mut appender = log.appender();
     for _ in 0..12_000 {
         let other = ApiKey::generate("test").unwrap();
         appender.append(issued(&other)).await.unwrap();

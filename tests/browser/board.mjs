@@ -91,12 +91,15 @@ const commands = {
       throw new Error(`no "${part}" in ${selector}, but ${JSON.stringify(found)}; ${problems.join("; ")}; ${shown}`);
     });
   },
-  async texts(selector) {
-    const found = await page
-      .locator(selector)
-      .evaluateAll((nodes) => nodes.map((node) => node.innerText ?? node.textContent));
-    return found.map((text) => text.replace(/\s+/g, " ").trim());
-  },
+  // In one step: an element that the page replaces between two steps has a text without its spaces.
+  texts: (selector) =>
+    page.evaluate(
+      (selector) =>
+        [...document.querySelectorAll(selector)].map((node) =>
+          (node.innerText ?? node.textContent).replace(/\s+/g, " ").trim(),
+        ),
+      selector,
+    ),
   attribute: (selector, name) => page.locator(selector).first().getAttribute(name),
   click: (selector) => page.locator(selector).first().click(),
   hover: (selector) => page.locator(selector).first().hover(),

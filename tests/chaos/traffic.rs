@@ -27,7 +27,6 @@ use crate::support::*;
 const SHOWN_MAX: usize = 12;
 /// The race of the appender, and how many of its events may be in flight.
 const APPENDED_RACE: (&str, u16) = ("TY", 1);
-const WINDOW: usize = 64;
 const APPEND_INTERVAL: Duration = Duration::from_millis(20);
 
 #[derive(Debug)]
@@ -159,7 +158,7 @@ impl Appending {
     fn start(log: Log, seed: u64) -> Self {
         let pace = watch::Sender::new(Pace::Steady);
         let scenario = Scenario::new(!seed, &[APPENDED_RACE], 3);
-        let running = tokio::spawn(append(log.appender(WINDOW), scenario, pace.subscribe()));
+        let running = tokio::spawn(append(log.appender(), scenario, pace.subscribe()));
         Self { pace, running }
     }
 

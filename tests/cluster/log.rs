@@ -245,7 +245,7 @@ async fn quotes_of_one_time_are_stored_in_the_order_in_which_they_were_published
     })
     .await;
     let log = Log::connect(nats.url(), "test").await.unwrap();
-    let (mut appender, mut published) = (log.appender(8), Vec::new());
+    let (mut appender, mut published) = (log.appender(), Vec::new());
     for price in [2.0, 3.0] {
         let event = odds("ST", 1, &second(1), &[price]);
         published.push(event["id"].clone());
@@ -359,7 +359,7 @@ async fn events_are_appended_and_read_once_and_in_order_while_leaders_are_killed
         .reader(RACING, ReadPosition::start_of(&state));
     let feeder = connect(&cluster.url_of("feeder")).await;
     let appending = tokio::spawn(async move {
-        let mut appender = feeder.appender(64);
+        let mut appender = feeder.appender();
         for n in 0..600 {
             // Each about the same race, and one in ten of a kind that waits for those before it.
             let event = match n % 10 {

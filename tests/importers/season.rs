@@ -225,7 +225,7 @@ async fn a_whole_season_is_served_as_it_was_run_and_a_second_import_changes_no_b
 
 /// Appends messages once more, and returns the sequence of the last one.
 pub(crate) async fn repeat(nats: &Nats, messages: &[LogMessage]) -> u64 {
-    let mut appender = nats.log().await.appender(256);
+    let mut appender = nats.log().await.appender();
     for message in messages {
         let again = Outgoing {
             subject: message.subject().to_owned(),

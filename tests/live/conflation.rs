@@ -102,7 +102,7 @@ async fn odds_are_sent_once_per_interval_with_the_number_of_merged_updates() {
     let (log, enough) = (nats.log().await, Arc::<AtomicBool>::default());
     let has_enough = Arc::clone(&enough);
     let mut publishing = tokio::spawn(async move {
-        let mut appender = log.appender(8);
+        let mut appender = log.appender();
         let mut n = 0;
         while !has_enough.load(Ordering::Relaxed) {
             n += 1;

@@ -342,7 +342,7 @@ struct Stretch {
 
 /// Publishes odds and statuses of races 1 to 5. Returns the last log sequence.
 async fn publish_updates(log: Log, updates: u64) -> u64 {
-    let mut appender = log.appender(4);
+    let mut appender = log.appender();
     for n in 1..=updates {
         let race = u16::try_from(n % 5).unwrap() + 1;
         let fact = match n % 7 {

@@ -113,7 +113,7 @@ async fn sockets_that_join_while_odds_move_miss_nothing() {
     let publishing = {
         let log = nats.log().await;
         tokio::spawn(async move {
-            let mut appender = log.appender(8);
+            let mut appender = log.appender();
             for n in 0..UPDATES {
                 #[expect(clippy::cast_precision_loss, reason = "small")]
                 let prices = [2.0 + n as f64 / 10.0, 3.0];

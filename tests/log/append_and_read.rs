@@ -3,10 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use async_nats::jetstream::stream::Config;
+use futures::FutureExt;
 use futures::future::join_all;
 use projections::BATCH_MESSAGES_MAX;
 use railbird::log::{
-    ACCOUNTS, Appender, Log, LogError, LogMessage, Outgoing, RACING, ReadPosition, Reader,
+    ACCOUNTS, Appended, Appender, Log, LogError, LogMessage, Outgoing, RACING, ReadPosition, Reader,
 };
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
@@ -144,7 +146,7 @@ async fn messages_are_delivered_once_and_in_order_through_restarts() {
 async fn large_messages_never_overflow_the_connection_of_a_reader() {
     let nats = Nats::start_with(|conf| conf.replace("max_payload: 1MB", "max_payload: 16MB"));
     let log = nats.log().await;
-    let mut appender = log.appender(16);
+    let mut appender = log.appender();
     for n in 0..200 {
         // One is larger than a pull request.
         let bytes = if n == 100 { 9_000_000 } else { 1_000_000 };
@@ -168,7 +170,7 @@ async fn an_appender_loses_nothing_and_keeps_the_order_of_a_race_when_the_server
     const RACES: u16 = 2;
     let mut nats = Nats::start();
     let log = nats.log().await;
-    let mut appender = log.appender(64);
+    let mut appender = log.appender();
     let appending = tokio::spawn(async move {
         for n in 0..4_000_u16 {
             let quote = odds("ST", 1 + n % RACES, &second(n.into()), &[2.0]);
@@ -212,7 +214,7 @@ async fn an_appender_keeps_the_order_while_the_server_is_killed_again_and_again(
     let appending = tokio::spawn({
         let log = log.clone();
         async move {
-            let mut appender = log.appender(64);
+            let mut appender = log.appender();
             let mut appended = 0;
             // Few at a time, so that the window has room when the connection breaks.
             while ended.try_recv().is_err() {
@@ -327,7 +329,7 @@ async fn check_order_through(outage: Outage) {
     };
     let url = format!("nats://admin:p-admin@{address}");
     let log = Log::connect(&url, "test").await.unwrap();
-    let (appender, ids) = (log.appender(256), Vec::new());
+    let (appender, ids) = (log.appender(), Vec::new());
     let mut feed = PacedFeed { appender, ids };
     for is_idle in [true, false] {
         let mut connection = log.connection();
@@ -391,16 +393,115 @@ async fn a_paced_feed_keeps_its_order_through_a_half_open_proxy() {
 }
 
 #[tokio::test]
-async fn an_append_may_be_cancelled_while_the_appender_connects() {
+async fn an_append_may_be_cancelled_while_it_waits() {
     let nats = Nats::start();
     let log = nats.log().await;
-    let mut appender = log.appender(8);
-    let mut appending = Box::pin(appender.append(outgoing(&registered("H1", "HORSE 1"))));
-    assert!(futures::poll!(&mut appending).is_pending());
-    drop(appending);
-    let event = outgoing(&registered("H2", "HORSE 2"));
-    appender.append(event).await.unwrap();
-    assert_eq!(appender.finish().await.unwrap().len(), 1);
+    let mut appender = log.appender();
+    let mut appended = 0;
+    loop {
+        let event = outgoing(&odds("ST", 1, &second(appended), &[2.0]));
+        if appender.append(event).now_or_never().is_none() {
+            break;
+        }
+        appended += 1;
+    }
+    let acknowledged = appender.finish().await.unwrap();
+    assert_eq!(acknowledged.len() as u64, appended);
+    assert_eq!(nats.last_seq().await, appended);
+}
+
+fn quotes(race: u16, count: u64) -> Vec<Outgoing> {
+    let quote = |n| outgoing(&odds("ST", race, &second(n), &[2.0]));
+    (0..count).map(quote).collect()
+}
+
+/// Appends the first of these messages by itself and the others as a batch: nothing arrives between two of them.
+fn append_together(appender: &mut Appender, messages: &[Outgoing]) {
+    for message in messages {
+        let sent = appender.append(message.clone()).now_or_never();
+        sent.expect("it does not wait").unwrap();
+    }
+}
+
+/// Checks that each acknowledgement has the sequence of its message, in the order of the messages.
+async fn assert_appended(nats: &Nats, quotes: &[Outgoing], appended: &[Appended]) {
+    let stored = nats.messages().await;
+    let stored: BTreeMap<u64, _> = stored.iter().map(|m| (m.seq, &m.payload)).collect();
+    let payloads = appended.iter().map(|appended| stored[&appended.seq]);
+    assert!(payloads.eq(quotes.iter().map(|quote| &quote.payload)));
+    assert!(appended.is_sorted_by_key(|appended| appended.seq));
+}
+
+#[tokio::test]
+async fn each_message_of_a_batch_has_its_own_sequence_between_those_of_another_feeder() {
+    let nats = Nats::start();
+    let (one, other) = (nats.log().await, nats.log().await);
+    let (mut one, mut other) = (one.appender(), other.appender());
+    let (mut of_one, mut of_other) = (Vec::new(), Vec::new());
+    for round in 0..5 {
+        let (some, others) = (quotes(1 + round, 300), quotes(11 + round, 200));
+        append_together(&mut one, &some);
+        append_together(&mut other, &others);
+        of_one.extend(some);
+        of_other.extend(others);
+        let (one, other) = tokio::join!(one.flush(), other.flush());
+        one.and(other).unwrap();
+    }
+    let (one, other) = (one.finish().await.unwrap(), other.finish().await.unwrap());
+    assert_appended(&nats, &of_one, &one).await;
+    assert_appended(&nats, &of_other, &other).await;
+    assert!(one.iter().chain(&other).all(|appended| !appended.duplicate));
+}
+
+#[tokio::test]
+async fn a_batch_with_a_message_that_the_log_has_is_appended_without_it() {
+    let nats = Nats::start();
+    let log = nats.log().await;
+    let mut quotes = quotes(1, 6);
+    log.append(quotes[3].clone()).await.unwrap();
+    let mut appender = log.appender();
+    append_together(&mut appender, &quotes);
+    let appended = appender.finish().await.unwrap();
+    let seqs: Vec<_> = appended.iter().map(|a| (a.seq, a.duplicate)).collect();
+    let new = |seq| (seq, false);
+    assert_eq!(seqs, [new(2), new(3), new(4), (1, true), new(5), new(6)]);
+    // The same message twice in one batch.
+    quotes = vec![quotes[0].clone(); 2];
+    quotes.insert(0, outgoing(&odds("ST", 2, &second(0), &[2.0])));
+    quotes[1].id = "another".to_owned();
+    quotes[2].id = "another".to_owned();
+    let mut appender = log.appender();
+    append_together(&mut appender, &quotes);
+    let appended = appender.finish().await.unwrap();
+    let seqs: Vec<_> = appended.iter().map(|a| (a.seq, a.duplicate)).collect();
+    assert_eq!(seqs, [new(7), new(8), (8, true)]);
+}
+
+#[tokio::test]
+async fn a_stream_that_takes_no_batches_has_the_messages_in_their_order() {
+    let nats = Nats::start();
+    nats.create_log(Config::default()).await;
+    let log = nats.log().await;
+    let mut appender = log.appender();
+    let quotes = quotes(1, 50);
+    append_together(&mut appender, &quotes);
+    let appended = appender.finish().await.unwrap();
+    assert_appended(&nats, &quotes, &appended).await;
+}
+
+#[tokio::test]
+async fn a_message_of_a_batch_that_is_too_large_is_the_only_one_that_fails() {
+    let nats = Nats::start_with(|conf| conf.replace("max_payload: 1MB", "max_payload: 64KB"));
+    let log = nats.log().await;
+    let mut appender = log.appender();
+    let mut quotes = quotes(1, 7);
+    quotes[3].payload.resize(64 * 1024, b' ');
+    append_together(&mut appender, &quotes[..4]);
+    let failed = appender.flush().await;
+    assert!(matches!(failed, Err(LogError::TooLarge)), "{failed:?}");
+    append_together(&mut appender, &quotes[4..]);
+    assert_eq!(appender.finish().await.unwrap().len(), 6);
+    assert_eq!(nats.last_seq().await, 6);
 }
 
 #[tokio::test]
@@ -425,9 +526,9 @@ async fn each_user_has_its_permissions_and_no_others() {
     service.ensure(ACCOUNTS).await.unwrap();
     key.id = uuid::Uuid::now_v7().to_string();
     service.append(key).await.unwrap();
-    for window in [1, 8] {
-        let mut appender = service.appender(window);
-        appender.append(event.clone()).await.unwrap();
+    for together in [1, 8] {
+        let mut appender = service.appender();
+        append_together(&mut appender, &quotes(together, together.into()));
         let refused = appender.finish().await;
         assert!(
             matches!(refused, Err(LogError::Denied { .. })),
@@ -651,23 +752,22 @@ async fn a_feeder_that_takes_the_id_of_an_event_does_not_keep_it_out_of_the_log(
     nats.log().await;
     let tote = Log::connect(&nats.url_of("tote"), "tote").await.unwrap();
     let judge = Log::connect(&nats.url_of("feeder"), "judge").await.unwrap();
-    for (race, window) in [(1, 1), (2, 16)] {
-        let event = outgoing(&odds("ST", race, &second(1), &[2.5]));
+    for (race, together) in [(1, 1), (2, 16)] {
+        let quotes = quotes(race, together);
+        let event = quotes.last().unwrap().clone();
         let taken = Outgoing {
             subject: format!("racing.odds.2026-10-03.HV.{race}"),
             payload: b"{}".to_vec(),
             ..event.clone()
         };
         assert!(!tote.append(taken).await.unwrap().duplicate);
-        let publish = async || {
-            let mut appender = judge.appender(window);
-            appender.append(event.clone()).await.unwrap();
-            appender.finish().await.unwrap()
-        };
-        let first = publish().await;
-        assert!(!first[0].duplicate, "with {window} in flight");
+        let mut appender = judge.appender();
+        append_together(&mut appender, &quotes);
+        let appended = appender.finish().await.unwrap();
+        let last = appended.last().unwrap();
+        assert!(!last.duplicate, "{together} together");
         let stored = nats.messages().await;
-        let stored = stored.iter().find(|message| message.seq == first[0].seq);
+        let stored = stored.iter().find(|message| message.seq == last.seq);
         let stored = stored.expect("it is in the log");
         assert_eq!(stored.subject(), event.subject);
         assert_eq!(stored.payload, event.payload);

@@ -383,7 +383,7 @@ async fn a_backup_has_all_that_was_acknowledged_before_it_while_feeders_go_on() 
     let log = nats.log().await;
     log.ensure(ACCOUNTS).await.unwrap();
     // Many parts, which no compression makes small.
-    let mut appender = log.appender(64);
+    let mut appender = log.appender();
     for n in 0..200_u64 {
         let mut payload = vec![0; 100_000];
         blake3::Hasher::new()

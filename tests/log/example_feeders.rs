@@ -59,7 +59,7 @@ async fn publishes_what_another_one_has_taken_the_ids_of(file: &str) {
     let _log = alone.log().await;
     let mut feeder = feed(file, &alone.url_of("feeder"), "15");
     assert_eq!(feeder.ended().await, Some(0), "{:?}", feeder.lines);
-    let mut appender = nats.log().await.appender(64);
+    let mut appender = nats.log().await.appender();
     for (n, message) in (0..60).cycle().zip(alone.messages().await) {
         let event: Value = serde_json::from_slice(&message.payload).unwrap();
         let text = |field: &str| event[field].as_str().unwrap();

@@ -214,7 +214,7 @@ async fn the_service_accepts_what_the_schemas_allow_and_rejects_the_rest_with_th
     let folder = tempfile::tempdir().unwrap();
     let service = Serving::start(&nats, folder.path());
     let log = nats.log().await;
-    let mut appender = log.appender(256);
+    let mut appender = log.appender();
     let oracle = Oracle::new();
     let (mut refused, mut seq, mut by_rule) = (BTreeMap::new(), 0, 0);
     for (_, schema) in oracle.schemas() {

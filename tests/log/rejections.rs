@@ -382,7 +382,7 @@ async fn a_message_that_closes_client_connections_is_rejected_and_delays_nothing
 /// Publishes 2,800 messages that are rejected: every second one is no CloudEvent, every 700th has another source.
 async fn publish_rejected_messages(nats: &Nats) {
     let log = nats.log().await;
-    let mut appender = log.appender(256);
+    let mut appender = log.appender();
     for n in 1..=2_800_u64 {
         let source = if n.is_multiple_of(700) {
             "rare & odd"

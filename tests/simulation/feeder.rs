@@ -96,8 +96,7 @@ impl Feeder {
 async fn feed(server: LogServer, host: Host, state: Arc<Mutex<FeederState>>) {
     loop {
         let log = Log::simulated(server.connect(host));
-        let window = *state.lock().chance.pick(&[1, 8, 64]);
-        let mut appender = log.appender(window);
+        let mut appender = log.appender();
         // An error ends the process, and another one begins.
         publish(&server, &mut appender, &state).await;
         state.lock().interrupt();

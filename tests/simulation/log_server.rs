@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use async_nats::jetstream::Context;
 use async_nats::jetstream::context::{PublishError, RequestError};
+use async_nats::jetstream::message::OutboundMessage;
 use async_nats::jetstream::response::Response;
 use async_nats::{Client, HeaderMap};
-use bytes::Bytes;
 use futures::stream::BoxStream;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -83,15 +83,11 @@ impl Server {
 
     pub(super) async fn publish(
         &self,
-        subject: String,
-        headers: HeaderMap,
-        payload: Bytes,
+        messages: Vec<OutboundMessage>,
     ) -> Result<Ack, PublishError> {
         match self {
-            Self::Nats(server) => server.publish(subject, headers, payload).await,
-            Self::Simulated(connection) => {
-                Ok(connection.publish(subject, &headers, payload.into()))
-            }
+            Self::Nats(server) => server.publish(messages).await,
+            Self::Simulated(connection) => Ok(connection.publish(messages)),
         }
     }
 

@@ -8,10 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::HeaderMap;
-use async_nats::header::{NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, NATS_MESSAGE_ID};
+use async_nats::header::{HeaderName, NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, NATS_MESSAGE_ID};
 use async_nats::jetstream::context::{
     PublishError, PublishErrorKind, RequestError, RequestErrorKind,
 };
+use async_nats::jetstream::message::OutboundMessage;
 use async_nats::jetstream::publish::PublishAck;
 use async_nats::jetstream::response::Response;
 use bytes::Bytes;
@@ -29,20 +30,15 @@ use super::chance::Chance;
 use super::machine::{spawn_outside, uptime};
 use super::streams::{Stored, Stream, Streams};
 use crate::accounts::{AccountEvent, Actor, Fact};
-use crate::log::simulated::{ConnectMode, ConsumerDelivery, Deliveries, ServerError};
-use crate::log::{ConnectionStatus, LEASES, LogError, LogMessage, Outgoing};
+use crate::log::simulated::{ConsumerDelivery, Deliveries, ServerError};
+use crate::log::{ConnectionStatus, LEASES, LogMessage, Outgoing};
 
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
-const ACK_TIMEOUT: Duration = Duration::from_secs(10);
 /// Three pings.
 const NOTICED_AFTER: Duration = Duration::from_secs(12);
 /// Two heartbeats.
 const HEARTBEATS: Duration = Duration::from_secs(2);
 const RECONNECT_MS: u64 = 1_500;
-/// How long it takes to connect, or to be refused.
-const CONNECT_MS: u64 = 150;
-/// For how long a connection is tried that nobody answers.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Once in so many messages, a lossy consumer skips one.
 const SKIPS_ONE_IN: u64 = 12;
 
@@ -125,7 +121,6 @@ pub(crate) struct Connection(Arc<Shared>);
 struct Shared {
     server: LogServer,
     host: Host,
-    mode: ConnectMode,
     status: watch::Sender<ConnectionStatus>,
     sent: mpsc::UnboundedSender<Sent>,
     _tasks: [AbortOnDropHandle<()>; 2],
@@ -190,18 +185,13 @@ impl LogServer {
 
     /// A connection of a computer in the background.
     pub(crate) fn connect(&self, host: Host) -> Connection {
-        self.connection(host, ConnectMode::Background)
-    }
-
-    fn connection(&self, host: Host, mode: ConnectMode) -> Connection {
         let status = watch::Sender::new(ConnectionStatus::default());
         let (sent, commands) = mpsc::unbounded_channel();
-        let keeping = keep(self.clone(), host, mode, status.clone());
+        let keeping = keep(self.clone(), host, status.clone());
         let sending = send(self.clone(), host, status.clone(), commands);
         Connection(Arc::new(Shared {
             server: self.clone(),
             host,
-            mode,
             _tasks: [keeping.boxed(), sending.boxed()]
                 .map(|task| AbortOnDropHandle::new(spawn_outside(task))),
             status,
@@ -294,7 +284,7 @@ impl Model {
             at: Duration::ZERO,
         };
         self.streams
-            .append(message, None)
+            .append(vec![(message, None)])
             .expect("the stream is there");
     }
 
@@ -373,12 +363,7 @@ impl Model {
 }
 
 /// Establishes a connection, and notes its loss.
-async fn keep(
-    server: LogServer,
-    host: Host,
-    mode: ConnectMode,
-    status: watch::Sender<ConnectionStatus>,
-) {
+async fn keep(server: LogServer, host: Host, status: watch::Sender<ConnectionStatus>) {
     loop {
         let pause = server.model.lock().chance.between(1, RECONNECT_MS);
         let is_first = status.borrow().number == 0;
@@ -406,10 +391,22 @@ async fn keep(
             }
         }
         status.send_modify(|status| status.up = false);
-        if mode == ConnectMode::OneShot {
-            return;
-        }
     }
+}
+
+/// A message, and the sequence that the last one on its subject must have.
+fn stored(message: OutboundMessage) -> (Stored, Option<u64>) {
+    let header = |name: HeaderName| Some(message.headers.as_ref()?.get(name)?.as_str());
+    let expected = header(NATS_EXPECTED_LAST_SUBJECT_SEQUENCE);
+    let expected = expected.and_then(|expected| expected.parse().ok());
+    let stored = Stored {
+        id: header(NATS_MESSAGE_ID).unwrap_or_default().to_owned(),
+        subject: message.subject.to_string(),
+        payload: message.payload,
+        recorded_at: jiff::Timestamp::UNIX_EPOCH,
+        at: Duration::ZERO,
+    };
+    (stored, expected)
 }
 
 /// Sends the commands of a connection in order, and delivers the answers in order.
@@ -516,10 +513,6 @@ impl Connection {
         self.0.status.subscribe()
     }
 
-    pub(crate) fn mode(&self) -> ConnectMode {
-        self.0.mode
-    }
-
     pub(crate) fn version(&self) -> String {
         match self.0.status.borrow().number {
             0 => String::new(),
@@ -529,23 +522,6 @@ impl Connection {
 
     pub(crate) fn is_clustered(&self) -> bool {
         self.0.server.model.lock().is_clustered
-    }
-
-    /// Another connection that does not reconnect.
-    pub(crate) async fn one_shot(&self) -> Result<Self, LogError> {
-        let (server, host) = (&self.0.server, self.0.host);
-        let pause = server.model.lock().chance.between(1, CONNECT_MS);
-        sleep(Duration::from_millis(pause)).await;
-        if server.model.lock().is_silent(host) {
-            let reached = server.until(|model| !model.is_silent(host));
-            let _ = timeout(CONNECT_TIMEOUT, reached).await;
-        }
-        if !server.model.lock().is_reached(host) {
-            return Err(LogError::Unreachable("the model is away".to_owned()));
-        }
-        let connection = self.0.server.connection(self.0.host, ConnectMode::OneShot);
-        connection.0.status.send_modify(ConnectionStatus::set_up);
-        Ok(connection)
     }
 
     pub(crate) fn connect_elsewhere(&self) {}
@@ -592,33 +568,25 @@ impl Connection {
             .map_err(|error| RequestError::with_source(RequestErrorKind::Other, error))
     }
 
+    /// Publishes a message, or the messages of a batch.
     pub(crate) fn publish(
         &self,
-        subject: String,
-        headers: &HeaderMap,
-        payload: Vec<u8>,
+        messages: Vec<OutboundMessage>,
     ) -> futures::future::BoxFuture<'static, Result<PublishAck, PublishError>> {
-        let header = |name: &str| Some(headers.get(name)?.as_str().to_owned());
-        let message = Stored {
-            subject,
-            id: header(NATS_MESSAGE_ID.as_ref()).unwrap_or_default(),
-            payload: payload.into(),
-            recorded_at: jiff::Timestamp::UNIX_EPOCH,
-            at: Duration::ZERO,
-        };
-        let expected = header(NATS_EXPECTED_LAST_SUBJECT_SEQUENCE.as_ref());
-        let expected = expected.and_then(|expected| expected.parse().ok());
+        let messages: Vec<_> = messages.into_iter().map(stored).collect();
         let (sender, answer) = oneshot::channel();
         self.send(move |model| {
-            if message.subject.starts_with("racing.") {
-                let next = model.arrived.len();
-                let payload = message.payload.clone();
-                model.arrived.entry(payload).or_insert(next);
+            for (message, _) in &messages {
+                if message.subject.starts_with("racing.") {
+                    let next = model.arrived.len();
+                    let payload = message.payload.clone();
+                    model.arrived.entry(payload).or_insert(next);
+                }
             }
             let stored = if model.no_leader() || model.rejects_one() {
                 Err(PublishErrorKind::StreamNotFound)
             } else {
-                model.streams.append(message, expected)
+                model.streams.append(messages)
             };
             let answer = stored.map(|(sequence, duplicate)| PublishAck {
                 sequence,
@@ -628,7 +596,7 @@ impl Connection {
             Some(Box::new(move || drop(sender.send(answer))))
         });
         let acknowledged = async {
-            match timeout(ACK_TIMEOUT, answer).await {
+            match timeout(REQUEST_TIMEOUT, answer).await {
                 Ok(Ok(answer)) => answer.map_err(PublishError::new),
                 Ok(Err(_)) | Err(_) => Err(PublishError::new(PublishErrorKind::TimedOut)),
             }

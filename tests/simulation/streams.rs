@@ -1,6 +1,6 @@
 //! [`Streams`]: what the model of nats-server stores, and its clock.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 use base64::Engine;
@@ -75,7 +75,33 @@ impl Streams {
         Some(stream)
     }
 
+    /// Stores all messages, each after the sequence that it expects, or none. Returns the sequence of the last one, and
+    /// whether it is a single one that the stream has already.
     pub(super) fn append(
+        &mut self,
+        mut messages: Vec<(Stored, Option<u64>)>,
+    ) -> Result<(u64, bool), PublishErrorKind> {
+        let ids: HashSet<&str> = (messages.iter()).map(|(m, _)| m.id.as_str()).collect();
+        let has_repetition = ids.len() < messages.len();
+        let has_known = messages.iter().any(|(message, _)| self.has(message));
+        if messages.len() > 1 && (has_repetition || has_known) {
+            return Err(PublishErrorKind::Other);
+        }
+        let last = messages.pop().ok_or(PublishErrorKind::Other)?;
+        for (message, expected) in messages {
+            self.append_one(message, expected)?;
+        }
+        self.append_one(last.0, last.1)
+    }
+
+    fn has(&mut self, message: &Stored) -> bool {
+        let now = self.now();
+        let mut streams = self.all.values();
+        let stream = streams.find(|stream| stream.takes(&message.subject));
+        stream.is_some_and(|stream| stream.known(&message.id, now).is_some())
+    }
+
+    fn append_one(
         &mut self,
         message: Stored,
         expected: Option<u64>,
@@ -87,10 +113,8 @@ impl Streams {
             .map(|(name, _)| name.clone());
         let stream = name.and_then(|name| self.stream(&name));
         let stream = stream.ok_or(PublishErrorKind::StreamNotFound)?;
-        if let Some((seq, at)) = stream.ids.get(&message.id)
-            && now.duration_since(*at) < DEDUPED_FOR
-        {
-            return Ok((*seq, true));
+        if let Some(seq) = stream.known(&message.id, now) {
+            return Ok((seq, true));
         }
         if expected.is_some_and(|expected| stream.last_on(&message.subject) != expected) {
             return Err(PublishErrorKind::WrongLastSequence);
@@ -250,6 +274,12 @@ impl Stored {
 impl Stream {
     fn takes(&self, subject: &str) -> bool {
         self.subjects.iter().any(|filter| is_on(filter, subject))
+    }
+
+    /// The sequence of the message with an id, as long as the server remembers it.
+    fn known(&self, id: &str, now: Timestamp) -> Option<u64> {
+        let (seq, at) = self.ids.get(id)?;
+        (now.duration_since(*at) < DEDUPED_FOR).then_some(*seq)
     }
 
     fn expire(&mut self, now: Timestamp) {

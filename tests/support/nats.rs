@@ -491,7 +491,7 @@ impl Nats {
     /// Publishes events and returns the sequence of the last one.
     pub(crate) async fn publish(&self, events: impl IntoIterator<Item = Value>) -> u64 {
         let log = self.log().await;
-        let mut appender = log.appender(256);
+        let mut appender = log.appender();
         for event in events {
             appender.append(outgoing(&event)).await.unwrap();
         }

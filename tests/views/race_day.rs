@@ -183,7 +183,7 @@ async fn dev_finishes_a_day_that_was_begun_and_then_plays_other_races() {
     };
     let dev = Dev::start(folder.path(), &["--no-demo", "--timezone", zone]);
     let log = Log::connect(dev.nats(), "test").await.unwrap();
-    let mut appender = log.appender(256);
+    let mut appender = log.appender();
     let in_life = earlier.as_in_life(clock.midnight(date(3)));
     let (begun, over) = (script(&earlier, &in_life), script(&today, &an_hour_ago));
     for envelope in begun.iter().take(500).chain(over.iter().take(1_000)) {

@@ -14,7 +14,7 @@ async fn traffic(nats: &Nats, per_second: u32) -> AbortOnDropHandle<()> {
     let log = nats.log().await;
     AbortOnDropHandle::new(tokio::spawn(async move {
         let (mut appender, mut tick) = (
-            log.appender(256),
+            log.appender(),
             interval(Duration::from_secs(1) / per_second),
         );
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);

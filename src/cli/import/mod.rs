@@ -25,8 +25,6 @@ use importers::{BetfairStream, Item, Items};
 
 /// Events that are looked up in the log and published together.
 const CHUNK: usize = 512;
-/// Messages under way at a time.
-const WINDOW: usize = 256;
 /// Notes that are printed; further ones are only counted.
 const NOTES_SHOWN: u64 = 20;
 
@@ -167,7 +165,7 @@ impl Import {
             let log = self.nats.connect().await?;
             log.state_or_create(RACING).await?;
             target = Some(Target {
-                appender: log.appender(WINDOW),
+                appender: log.appender(),
                 log,
                 logged_events: LoggedEvents::default(),
                 logged_races: self.format.numbers_races().then(LoggedRaces::default),
