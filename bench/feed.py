@@ -15,7 +15,7 @@ from common import start_nats, start_railbird, stop, version
 FULL = {"events": 1_000_000, "synced": 100_000}
 SMALL = {"events": 50_000, "synced": 10_000}
 
-# The window of `railbird publish`.
+# Of the client library.
 WINDOW = 256
 # nats-server's default, which measures the client, and the setting of nats.conf, which measures the disk.
 SYNC = {"": '"2m"', "synced_": "always"}

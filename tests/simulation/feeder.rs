@@ -137,7 +137,7 @@ impl FeederState {
         if self.flood > 0 {
             std::mem::take(&mut self.flood)
         } else if self.chance.one_in(self.bursts_one_in) {
-            self.chance.between(2, 16)
+            self.chance.between(2, 48)
         } else {
             1
         }
