@@ -98,18 +98,23 @@ class Oracle:
     def differences(self, port, key):
         for (date, venue, number), prices in self.boards.items():
             path = f"/api/v1/odds/{date}/{number}/history?venue={venue}"
-            status, _, body = get(port, path, {"X-API-Key": key})
-            if status != 200:
-                yield f"{path} answers {status}"
-                continue
-            answer = json.loads(body)
-            board = {r["horse_no"]: (r["opening"], r["win"], r["place"], r["previous"]) for r in answer["runners"]}
-            if board != prices:
-                yield f"{path}: the board differs"
-            quotes = [quote for quote in answer["history"] if not quote["stale"]]
-            quotes = [(q["time"], [(r["horse_no"], r["win"], r.get("place")) for r in q["runners"]]) for q in quotes]
-            if quotes != self.histories[date, venue, number]:
-                yield f"{path}: the history differs"
+            history, next_page = [], path
+            while next_page:
+                status, _, body = get(port, next_page, {"X-API-Key": key})
+                if status != 200:
+                    yield f"{next_page} answers {status}"
+                    break
+                answer = json.loads(body)
+                history += answer["history"]
+                next_page = answer["next"]
+            else:
+                board = {r["horse_no"]: (r["opening"], r["win"], r["place"], r["previous"]) for r in answer["runners"]}
+                if board != prices:
+                    yield f"{path}: the board differs"
+                quotes = [quote for quote in history if not quote["stale"]]
+                quotes = [(q["time"], [(r["horse_no"], r["win"], r.get("place")) for r in q["runners"]]) for q in quotes]
+                if quotes != self.histories[date, venue, number]:
+                    yield f"{path}: the history differs"
 
 
 def try_deaths(feed, figures, count):

@@ -119,7 +119,7 @@ pub(crate) async fn distinct(log: &Log, file: &Path) -> anyhow::Result<Value> {
             seq = message.seq;
             messages += 1;
             let envelope = Envelope::decode(message.subject(), &message.payload)?;
-            match times.get_mut(&envelope.id) {
+            match times.get_mut(&envelope.message_id().to_string()) {
                 Some(times) => *times += 1,
                 None => unknown += 1,
             }
