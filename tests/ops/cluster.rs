@@ -161,8 +161,9 @@ async fn a_cluster_that_is_stopped_while_it_starts_leaves_nothing() {
         return;
     }
     let script = Script::start(free_ports());
-    eventually("it has begun", || {
-        std::future::ready(script.processes().iter().any(|line| line.contains("serve")))
+    eventually("a replica has begun", || {
+        let mut processes = script.processes().into_iter();
+        std::future::ready(processes.any(|line| line.contains(" serve ")))
     })
     .await;
     script.process.signal(Signal::TERM);
