@@ -290,7 +290,7 @@ impl Appender {
         match outcome {
             // The sequences of a batch have no others between them.
             Ok(last) if !last.duplicate => {
-                let first = last.seq + 1 - self.sent.len() as u64;
+                let first = (last.seq + 1).saturating_sub(self.sent.len() as u64);
                 let acknowledged = self.sent.drain(..).zip(first..).map(|(_, seq)| Appended {
                     seq,
                     duplicate: false,

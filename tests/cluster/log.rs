@@ -361,7 +361,7 @@ async fn events_are_appended_and_read_once_and_in_order_while_leaders_are_killed
     let appending = tokio::spawn(async move {
         let mut appender = feeder.appender();
         for n in 0..600 {
-            // Each about the same race, and one in ten of a kind that waits for those before it.
+            // Each about the same race, and one in ten of another kind.
             let event = match n % 10 {
                 0 => outgoing(&status("ST", 1, &second(n), "open")),
                 _ => quote(n),

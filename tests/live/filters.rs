@@ -342,7 +342,7 @@ struct Stretch {
 
 /// Publishes odds and statuses of races 1 to 5. Returns the last log sequence.
 async fn publish_updates(log: Log, updates: u64) -> u64 {
-    let mut appender = log.appender();
+    let mut last = 0;
     for n in 1..=updates {
         let race = u16::try_from(n % 5).unwrap() + 1;
         let fact = match n % 7 {
@@ -354,14 +354,9 @@ async fn publish_updates(log: Log, updates: u64) -> u64 {
             ),
             _ => odds("ST", race, &second(n), &[2.0]),
         };
-        appender.append(outgoing(&fact)).await.unwrap();
+        last = log.append(outgoing(&fact)).await.unwrap().seq;
     }
-    appender
-        .finish()
-        .await
-        .unwrap()
-        .last()
-        .map_or(0, |last| last.seq)
+    last
 }
 
 /// Receives what follows the answer to a subscription, up to the end of the snapshots.

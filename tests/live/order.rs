@@ -113,21 +113,13 @@ async fn sockets_that_join_while_odds_move_miss_nothing() {
     let publishing = {
         let log = nats.log().await;
         tokio::spawn(async move {
-            let mut appender = log.appender();
             for n in 0..UPDATES {
                 #[expect(clippy::cast_precision_loss, reason = "small")]
                 let prices = [2.0 + n as f64 / 10.0, 3.0];
-                appender
-                    .append(outgoing(&odds(
-                        "ST",
-                        u16::try_from(n % 2).unwrap() + 1,
-                        &second(n),
-                        &prices,
-                    )))
-                    .await
-                    .unwrap();
+                let race = u16::try_from(n % 2).unwrap() + 1;
+                let quote = odds("ST", race, &second(n), &prices);
+                log.append(outgoing(&quote)).await.unwrap();
             }
-            appender.finish().await.unwrap();
         })
     };
     let mut listeners = Vec::new();
@@ -151,7 +143,8 @@ async fn sockets_that_join_while_odds_move_miss_nothing() {
                 last[race] = message["seq"].as_u64().unwrap();
             }
         }));
-        railbird.until_seq(railbird.seq() + 20).await;
+        let next = UPDATES.min(railbird.seq() + 20);
+        railbird.until_seq(next).await;
     }
     publishing.await.unwrap();
     for listener in listeners {

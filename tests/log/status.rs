@@ -64,7 +64,9 @@ async fn an_administrator_sees_space_streams_and_consumers() {
         (&racing["last_seq"], &racing["bytes_max"].is_u64()),
         (&seq.into(), &true)
     );
-    assert_eq!(racing["consumers"][0]["last_seq"], seq, "{shown}");
+    // That of the views of another log, and that of these.
+    let mut consumers = racing["consumers"].as_array().unwrap().iter();
+    assert!(consumers.any(|of| of["last_seq"] == seq), "{shown}");
 
     let denied = status(&nats, "railbird", &[]).await;
     assert_eq!(denied.code, 77, "{}", denied.all);
