@@ -34,7 +34,7 @@ const PULL_EXPIRES: Duration = Duration::from_secs(30);
 const INACTIVE_THRESHOLD: Duration = Duration::from_secs(30);
 /// The messages of one pull request; the next one is sent when half of them have arrived. At the server they stand
 /// before those of all other consumers, as it has one queue for a stream: with 5,000, a rebuild raised the p99 of live
-/// odds to 42 ms, with 500 to 12 ms (`bench/run rebuild`).
+/// odds to 42 ms, with 500 to 13 ms (`bench/run rebuild`).
 const PULL_MESSAGES_MAX: usize = 500;
 /// The bytes of one pull request. The next one is sent when half of them have arrived. The server ends a connection
 /// that has 64 MB to read, and up to five readers share one. A message that is larger stalls the consumer, and is then
