@@ -34,12 +34,11 @@ const NOT_ACKNOWLEDGED: &str = "NATS did not acknowledge the message in time; it
 /// In the texts of nats-server for a limit of a stream: "maximum bytes exceeded", "maximum messages exceeded".
 const AT_LIMIT: &str = "maximum";
 
-/// Fewer messages are sent one at a time: nats-server takes 4 ms for a batch, and 0.2 to 0.5 ms for a message.
+/// Fewer messages are sent one at a time: nats-server takes longer for a small batch.
 const BATCH_MESSAGES_MIN: usize = 16;
 /// The messages of a batch: nats-server takes no more.
 const BATCH_MESSAGES_MAX: usize = 1_000;
-/// The bytes of a batch: as many as nats-server takes in one message unless it is told otherwise. A larger message is
-/// sent by itself.
+/// The payloads of a batch, in bytes: nats-server's default limit of one message. A larger message is sent by itself.
 const BATCH_BYTES_MAX: usize = 1024 * 1024;
 
 /// A message to append to the log.

@@ -25,7 +25,7 @@ use crate::support::*;
 
 /// Violations that are shown.
 const SHOWN_MAX: usize = 12;
-/// The race of the appender, and how many of its events may be in flight.
+/// The race of the appender.
 const APPENDED_RACE: (&str, u16) = ("TY", 1);
 const APPEND_INTERVAL: Duration = Duration::from_millis(20);
 
