@@ -220,8 +220,7 @@ impl FeederState {
                 last_arrived = *n;
             }
             let Some(position) = position else { continue };
-            // Quotes in flight together may change places.
-            if sent.was_interrupted || may_be_lost || outgoing.subject.contains(".odds.") {
+            if sent.was_interrupted || may_be_lost {
                 continue;
             }
             let race = outgoing.subject.splitn(3, '.').last().unwrap_or_default();
